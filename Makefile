@@ -1,0 +1,39 @@
+# Each target works on a machine with only Python 3.11+: the stamp files below create the virtual environment once.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: run test check slow clean
+.DELETE_ON_ERROR:
+
+run: $(STAMP)
+	$(BIN)/wflsim run scenarios/quickstart.yaml
+
+test: $(STAMP)-dev
+	$(BIN)/python -m pytest -n 2
+
+check: $(STAMP)-dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+slow: $(STAMP)-dev
+	$(BIN)/python -m pytest -m slow
+
+$(VENV)/pyvenv.cfg:
+	$(PYTHON) -c 'import sys; sys.exit("wflsim needs Python 3.11 or newer; try make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+# torch first and alone: its pinned version decides which build of torchvision fits.
+$(STAMP): $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(STAMP)-dev: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build *.egg-info

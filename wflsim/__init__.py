@@ -1,0 +1,1 @@
+"""wflsim: a wireless-aware federated-learning system simulator."""

@@ -1,0 +1,199 @@
+"""What a policy may ask of whoever drives it, and what that costs on the wire.
+
+A policy's `round` is a generator. It yields requests and resumes with their answers:
+
+    Draw(m, by, scheme)      ->  (D, a): who was selected, and each one's aggregation weight a[i]
+    Gather([Ask, ...])       ->  the replies that arrived, in cohort order, possibly none
+    Send(Ask)                ->  None; the order is on its way
+    Receive()                ->  the next Reply, or Lost
+
+Nothing here knows torch, a clock or a radio. Payload items are tensors (anything with a `shape`), numbers, or `Coded`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Literal, NamedTuple, Protocol
+
+BITS_PER_VALUE = 32
+"""A value costs 32 bits on the wire whatever the compute dtype; so does a scalar."""
+
+Scheme = Literal["sequential", "with_replacement", "uniform_weighted", "systematic"]
+Fate = Literal["delivered", "lost", "late", "dead", "dropped"]
+Weights = dict[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Coded:
+    """A compressed payload item: the values the receiver will see, and the bits that one client's copy really costs."""
+
+    value: Any
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Select m clients, in proportion to `by` (uniformly if None), by one of the schemes of `policies/sampling.py`."""
+
+    m: int
+    by: Any = None
+    scheme: Scheme = "sequential"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One piece of work for a cohort of distinct clients."""
+
+    cohort: Sequence[int]
+    work: Callable[..., Mapping[str, Any]]
+    """The client half: a method `work(me, **shared, **each)` that returns what is sent up."""
+    shared: Mapping[str, Any] = field(default_factory=dict)
+    """Goes to everybody alike and may be broadcast."""
+    each: Mapping[str, Any] = field(default_factory=dict)
+    """Row i goes to the i-th client of the cohort, by unicast."""
+    models_up: int = 0
+    """Model vectors that the paper's energy formula charges for this phase; 0: the formula ignores the phase."""
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """When the server stops waiting. All None: when every order has ended."""
+
+    deadline_s: float | None = None
+    first: int | None = None
+    """Go on as soon as this many replies are in; interrupt the rest."""
+    quorum: int | None = None
+    """Fewer replies than this by the end: the phase is void, no reply counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Let all asks run concurrently and wait for their replies. `until=None` leaves the rule to the scenario."""
+
+    asks: Sequence[Ask]
+    until: Until | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Start work on one or more idle clients and do not wait (asynchronous policies)."""
+
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
+class Receive:
+    """Wait for the next order that ends, whoever it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What one client sent up; `reply["y"]` is its row."""
+
+    client: int
+    items: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.items[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """An order sent by `Send` that will bring no reply, and why."""
+
+    client: int
+    fate: Fate
+
+
+Request = Draw | Gather | Send | Receive
+
+
+class Order(NamedTuple):
+    """One client's share of an Ask as the world sees it: numbers only. This is also what a trace stores."""
+
+    client: int
+    round: int
+    phase: int
+    """Ordinal of the Gather or Send in its round: (client, round, phase) names the order and keys its randomness."""
+    ask: int
+    """Ordinal of the Ask in its Gather: orders of one ask share one broadcast."""
+    shared_bits: int
+    each_bits: int
+    up_bits: int
+    forward_samples: int
+    backward_samples: int
+    paper_bits: int
+    """What the paper's formula says is sent up: models_up x 32 P."""
+
+
+class Outcome(NamedTuple):
+    """How an order ended."""
+
+    client: int
+    fate: Fate
+    computed: bool
+    """The device finished computing, so what it keeps for itself is kept, whether or not the upload arrived."""
+
+
+class Keep(Protocol):
+    """Named rows that live on the clients of a chunk: `me.memory["g"]` is [k, P], zeros where never assigned."""
+
+    def __getitem__(self, name: str) -> Any: ...
+    def __setitem__(self, name: str, rows: Any) -> None: ...
+    def get(self, name: str, default: Any) -> Any:
+        """Like [], with `default` (broadcast to the rows) where a client never assigned it."""
+
+
+class Me(Protocol):
+    """The k clients of a chunk, as their own code sees them. Models are rows of [k, P]; the algebra broadcasts."""
+
+    clients: Sequence[int]
+    samples: Any
+    """[k] training samples d_i of each."""
+    memory: Keep
+    """Committed when the server has received the whole upload: control variates, FedDyn's gradient."""
+    personal: Keep
+    """Committed when the computation has finished: stays on the device whatever the radio does."""
+    scratch: Keep
+    """Kept from one phase of a round to the next."""
+
+    def fresh(self, w: Any) -> Any:
+        """A new [k, P] tensor with w ([P] or [k, P]) in every row, to be updated in place."""
+
+    def batch(self) -> Any:
+        """The next minibatch of each client, to be passed as `on` where two evaluations must share one."""
+
+    @property
+    def everything(self) -> Any:
+        """All training samples of each client, to be passed as `on`."""
+
+    def g(self, y: Any, on: Any = None) -> Any:
+        """[k, P] gradients of the mean loss at y, on the next minibatch unless `on` is given. A new tensor."""
+
+    def f(self, y: Any, on: Any = None) -> Any:
+        """[k] mean losses at y, likewise."""
+
+    def gf(self, y: Any, on: Any = None) -> tuple[Any, Any]:
+        """Gradients and losses on the same samples, for the price of one."""
+
+
+def value_of(item: Any) -> Any:
+    """The item as the receiver sees it."""
+    return item.value if isinstance(item, Coded) else item
+
+
+def wire_bits(items: Mapping[str, Any], rows: bool) -> int:
+    """Bits of one copy of a payload. `rows`: items are [k, ...] and one client's row is one copy.
+
+    The same object under two names is sent once (DRDM's snapshot when it is the final model).
+    """
+    bits = 0
+    for item in {id(value_of(item)): item for item in items.values()}.values():
+        if isinstance(item, Coded):
+            bits += item.bits
+        else:
+            shape = tuple(getattr(item, "shape", ()))
+            bits += BITS_PER_VALUE * prod(shape[1:] if rows else shape)
+    return bits
