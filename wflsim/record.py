@@ -6,12 +6,10 @@ written by `repr`, so that a file read back is the run, bit for bit.
 
 from __future__ import annotations
 
-import csv
 import json
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 from wflsim.errors import StoreError
 from wflsim.exchange import Order, Until
@@ -126,3 +124,65 @@ def _until_to_list(until: Until | None) -> list[Any] | None:
 
 def _until_from_list(fields: list[Any] | None) -> Until | None:
     return None if fields is None else Until(*fields)
+
+
+TABLES: dict[str, type[tuple[Any, ...]]] = {"rounds.csv": RoundRow, "clients.csv": ClientRow, "legs.csv": Leg}
+TRACE = "trace.jsonl"
+
+
+class Tables:
+    """The append-only files of one run (one policy, one seed), a sink for the loop.
+
+    `marks` are the byte sizes after `held` rounds: what lies behind them was written by a process that died before its
+    next checkpoint, and is cut off. Rounds below `held` come from a replayed prefix and are on disk already.
+    """
+
+    def __init__(self, folder: Path, held: int = 0, marks: Mapping[str, int] | None = None) -> None:
+        self.folder = folder
+        self.held = held
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in (*TABLES, TRACE):
+                with (folder / name).open("ab") as file:
+                    file.truncate(marks[name] if marks else 0)
+                    if not marks and name in TABLES:
+                        file.write((",".join(getattr(TABLES[name], "_fields")) + "\n").encode())  # noqa: B009
+        except OSError as error:
+            raise StoreError(f"cannot write results in {folder}: {error.strerror or error}") from error
+
+    def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
+        """Append one round to every table."""
+        if entry.round < self.held:
+            return
+        texts = {"rounds.csv": csv_lines([row]), "clients.csv": csv_lines(clients), "legs.csv": csv_lines(legs)}
+        for name, text in {**texts, TRACE: trace_to_json(entry) + "\n"}.items():
+            try:
+                with (self.folder / name).open("ab") as file:
+                    file.write(text.encode())
+            except OSError as error:
+                raise StoreError(
+                    f"cannot write {self.folder / name}: {error.strerror or error}; rounds before {entry.round} are "
+                    f"safe, the same command goes on from the last checkpoint"
+                ) from error
+        self.held = entry.round + 1
+
+    def marks(self) -> dict[str, int]:
+        """Byte sizes now, for a checkpoint."""
+        return {name: (self.folder / name).stat().st_size for name in (*TABLES, TRACE)}
+
+
+def csv_lines(rows: Iterable[tuple[Any, ...]]) -> str:
+    """Rows as CSV text: floats by repr, None as an empty field. No field of ours ever needs quoting."""
+    return "".join(",".join("" if value is None else str(value) for value in row) + "\n" for row in rows)
+
+
+def read_trace(path: Path, rounds: int | None = None) -> list[TraceRound]:
+    """The first `rounds` rounds (all, if None) of a trace file."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            trace = [trace_from_json(line) for _, line in zip(range(rounds or 1 << 60), file, strict=False)]
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"cannot read the trace {path}: {error}") from error
+    if rounds is not None and len(trace) < rounds:
+        raise StoreError(f"{path} holds {len(trace)} rounds where its checkpoint promises {rounds}; use --fresh")
+    return trace

@@ -1,7 +1,7 @@
 """Quantities at the YAML edge: `10 MHz`, `20 dBm`, `-5 dB`, `30 min` come in, linear SI floats go on.
 
-A spec declares `bandwidth: Hertz`; a scenario may then say `10 MHz` or `1e7`. Ratios (SNR, gains, losses) must say their
-unit, `10 dB` or `10 linear`, because a bare 10 is read as dB by half of all people and as linear by the other half.
+A spec declares `bandwidth: Hertz`; a scenario may then say `10 MHz` or `1e7`. Ratios (SNR, gains, losses) must say
+their unit, `10 dB` or `10 linear`: a bare 10 is read as dB by half of all people and as linear by the other half.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def _reader(unit: str) -> BeforeValidator:
 
 def _schema(unit: str) -> WithJsonSchema:
     either = [{"type": "number"}, {"type": "string"}] if unit != "dB" else [{"type": "string"}]
-    return WithJsonSchema({"anyOf": either, "description": f"a quantity in {', '.join(UNITS[unit])}"}, mode="validation")
+    words = f"a quantity in {', '.join(UNITS[unit])}"
+    return WithJsonSchema({"anyOf": either, "description": words}, mode="validation")
 
 
 # Written back with its unit, because a bare number would be refused; `linear` keeps every digit.

@@ -1,0 +1,7 @@
+"""The loop: a policy's requests, stepped with a learner and a carrier.
+
+|                | carrier: instant        | carrier: SimPy world                                        |
+|----------------|-------------------------|-------------------------------------------------------------|
+| learner: torch | rehearse: pure learning | live: needed whenever the world can change the learning     |
+| learner: trace | -                       | replay: exact whenever the world cannot change the learning |
+"""

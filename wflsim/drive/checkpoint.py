@@ -1,0 +1,79 @@
+"""Resume without pickling time: SimPy is never saved.
+
+Saved are the learning state, the client memories and replies under way, and how long the tables were. Resuming
+replays the world over the trace prefix, which is fast and deterministic, and then goes on training.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path
+from time import monotonic
+from typing import Any, NamedTuple
+
+import torch
+
+from wflsim.drive.training import Training
+from wflsim.errors import StoreError
+from wflsim.record import ClientRow, Leg, RoundRow, Tables, TraceRound
+
+NAME = "checkpoint.pt"
+INTERVAL_S = 20.0
+_DIGEST_BYTES = 32
+
+
+class Checkpoint(NamedTuple):
+    """Where a run stood after `rounds` rounds."""
+
+    rounds: int
+    marks: dict[str, int]
+    learning: dict[str, Any]
+
+
+def save(path: Path, checkpoint: Checkpoint) -> None:
+    """Written beside and renamed, so that a kill at any instant leaves the old one or the new one."""
+    buffer = io.BytesIO()
+    torch.save(checkpoint._asdict(), buffer)
+    body = buffer.getvalue()
+    draft = path.with_suffix(".part")
+    try:
+        with draft.open("wb") as file:
+            file.write(blake2b(body, digest_size=_DIGEST_BYTES).digest() + body)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        raise StoreError(f"cannot write the checkpoint {path}: {error.strerror or error}") from error
+
+
+def load(path: Path) -> Checkpoint | None:
+    """The checkpoint at `path`; None if there is none. A corrupt or foreign file is refused, not guessed at."""
+    if not path.exists():
+        return None
+    content = path.read_bytes()
+    digest, body = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    if blake2b(body, digest_size=_DIGEST_BYTES).digest() != digest:
+        raise StoreError(f"{path} is corrupt or not a checkpoint of wflsim; start anew with --fresh")
+    fields: Mapping[str, Any] = torch.load(io.BytesIO(body), weights_only=True)
+    return Checkpoint(**fields)
+
+
+class Saving:
+    """A sink that writes rows, and a checkpoint now and then: at most every INTERVAL_S, never for replayed rounds."""
+
+    def __init__(self, tables: Tables, training: Training, interval_s: float = INTERVAL_S) -> None:
+        self._tables = tables
+        self._training = training
+        self._interval_s = interval_s
+        self._last_s = monotonic()
+
+    def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
+        replayed = entry.round < self._tables.held
+        self._tables.round(entry, row, clients, legs)
+        if not replayed and monotonic() - self._last_s >= self._interval_s:
+            learning = self._training.snapshot()
+            save(self._tables.folder / NAME, Checkpoint(entry.round + 1, self._tables.marks(), learning))
+            self._last_s = monotonic()

@@ -1,0 +1,96 @@
+"""DRDM: "Distributionally Robust Federated Learning with Client Drift Minimization", Algorithms 1 and 2.
+
+Readings where the text is ambiguous: "sum w_i - w" is the sum of the differences; grad f_i(w_i^(s tau)) is a memory g_i
+from i's last participation, zero at first; v carries N/m (Algorithm 3, see dual.py); t' is sent down; lambda keeps a
+floor, because without one it has exact zeros after a round and m distinct clients cannot be drawn. W = R^P.
+Ablations: `gamma: 0` (lambda stays uniform), `freeze_g` (g_i stays 0), `freeze_c` (no c/mu term, the only way to run
+mu = 0). Both frozen with mu = 0 is DRFA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from wflsim.exchange import Ask, Draw, Gather, Me, Scheme
+from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, Vector, moved, shift
+from wflsim.policies.dual import dual_update
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class State:
+    w: Tensor
+    c: Tensor
+    lam: Vector
+
+
+class DRDM(Policy):
+    """Dynamic regularisation against client drift, clients drawn by the dual variable of the worst mixture."""
+
+    paper: ClassVar[str] = "DRDM, Algorithm 1 (the source paper)"
+    name: Literal["drdm"] = "drdm"
+    eta: Step = 0.05
+    """Learning rate."""
+    mu: Coefficient = 0.5
+    """Dynamic regularisation; keep mu*eta*tau <= 1."""
+    gamma: Coefficient = 5e-4
+    """Step of the dual variable."""
+    floor: Coefficient = 0.03
+    """lambda_i >= floor/N."""
+    scheme: Scheme = "sequential"
+    snapshot: Literal["post_step", "pre_step"] = "post_step"
+    """z_i is the iterate after step t' (the paper) or before it (FedTorch's DRFA)."""
+    dual_loss: Literal["minibatch", "full"] = "minibatch"
+    freeze_g: bool = False
+    freeze_c: bool = False
+
+    @model_validator(mode="after")
+    def _divisors(self) -> Self:
+        if self.mu == 0 and not self.freeze_c:
+            raise ValueError("mu: 0 would divide c by zero; set freeze_c: true as well")
+        return self
+
+    def start(self, w: Tensor, d: Sequence[int]) -> State:
+        return State(w, w.new_zeros(w.shape), np.full(len(d), 1 / len(d)))
+
+    def round(self, x: State, s: int, rng: Rng) -> Round[State]:
+        N, mu = len(x.lam), self.mu
+        D, a = yield Draw(self.m, by=x.lam, scheme=self.scheme)                                    # line 5
+        t = int(rng("snapshot").integers(1, self.tau + 1))                                         # line 6
+        got = yield Gather([Ask(D, self.local_steps, shared={"w": x.w, "t": t}, models_up=2)])     # lines 7-12
+        if not got:
+            return x
+        c_t = x.c - mu / N * shift(x.w, got, "z")                                                  # line 17
+        c = x.c - mu / N * shift(x.w, got, "y")                                                    # line 18
+        w_t = self.corrected(moved(x.w, got, "z", a), c_t)                                         # line 19
+        w = self.corrected(moved(x.w, got, "y", a), c)                                             # line 20
+        lam = yield from dual_update(                                                              # line 21
+            x.lam, w_t, step=self.tau * self.gamma, m=self.m, floor=self.floor / N, full=self.dual_loss == "full"
+        )
+        return State(w, c, lam)
+
+    def corrected(self, mean: Tensor, c: Tensor) -> Tensor:
+        return mean if self.freeze_c else mean - c / self.mu
+
+    def local_steps(self, me: Me, w: Tensor, t: int) -> Mapping[str, Tensor]:                      # Algorithm 2
+        g = me.memory["g"]
+        y = me.fresh(w)
+        anchor = w + g / self.mu if self.mu else w
+        for k in range(1, self.tau + 1):
+            if k == t and self.snapshot == "pre_step":
+                z = y.clone()
+            # y <- y - eta (grad - g - mu (w - y)), gathered around the anchor w + g/mu to save passes over memory
+            grad = me.g(y)
+            y.lerp_(anchor, self.eta * self.mu).sub_(grad, alpha=self.eta)
+            if k == t and self.snapshot == "post_step":
+                z = y if t == self.tau else y.clone()  # the last iterate is y itself: sent, and paid for, once
+        if not self.freeze_g:
+            me.memory["g"] = g - self.mu * (y - w)                                                 # line 10
+        return {"y": y, "z": z}

@@ -1,0 +1,78 @@
+"""Who is drawn, and with which aggregation weight: selection as a race.
+
+Client i draws E_i ~ Exp(1) from a stream of its own; the m smallest E_i/lambda_i are a draw without replacement in
+proportion to lambda, and the uniform draw is lambda = 1. So the draw is equivariant under renaming clients, and two
+policies that should select the same cohort do: DRDM with uniform lambda selects exactly FedDyn's.
+
+| scheme             | cohort                                   | a_i                       |
+|--------------------|------------------------------------------|---------------------------|
+| `sequential`       | one by one without replacement, by lambda | 1/m                       |
+| `with_replacement` | m independent draws by lambda             | (times drawn)/m           |
+| `uniform_weighted` | uniform without replacement               | N lambda_i/m (unbiased)   |
+| `systematic`       | Madow: inclusion pi_i = min(1, m lambda_i)| lambda_i/pi_i (unbiased)  |
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wflsim.exchange import Draw, Weights
+
+Vector = NDArray[np.float64]
+Race = Callable[[int], Vector]
+"""race(j): the j-th vector of N standard exponentials of this Draw, entry i belonging to client i."""
+
+
+def pick(draw: Draw, race: Race, eligible: Sequence[int]) -> tuple[list[int], Weights]:
+    """(D, a) for a Draw among the eligible clients; D is sorted, never longer than what lambda > 0 allows."""
+    E = race(0)
+    N = len(E)
+    lam = np.ones(N) if draw.by is None else np.asarray(draw.by, dtype=np.float64)
+    lam = lam * np.isin(np.arange(N), eligible)
+    if draw.scheme == "uniform_weighted":
+        D = fastest(E, (lam > 0).astype(np.float64), draw.m)
+        share = lam / lam.sum()
+        return D, {i: float((lam > 0).sum() * share[i] / len(D)) for i in D}
+    if draw.scheme == "with_replacement":
+        drawn = Counter(fastest(race(j), lam, 1)[0] for j in range(draw.m))
+        return sorted(drawn), {i: drawn[i] / draw.m for i in sorted(drawn)}
+    if draw.scheme == "systematic":
+        pi = inclusion(lam / lam.sum(), draw.m)
+        D = madow(pi, E, start=float(np.exp(-race(1)[np.argmin(E)])))  # exp(-Exp(1)) is uniform on (0, 1)
+        return D, {i: float(lam[i] / lam.sum() / pi[i]) for i in D}
+    D = fastest(E, lam, draw.m)
+    return D, {i: 1.0 / len(D) for i in D}
+
+
+def fastest(E: Vector, lam: Vector, m: int) -> list[int]:
+    """The (at most) m clients with the smallest E_i/lambda_i; lambda_i = 0 never arrives."""
+    runners = np.flatnonzero(lam > 0)
+    finish = E[runners] / lam[runners]
+    return sorted(int(i) for i in runners[np.argsort(finish, kind="stable")[:m]])
+
+
+def inclusion(lam: Vector, m: int) -> Vector:
+    """pi_i = min(1, m lambda_i), what is cut off given to the others in proportion, until none exceeds 1."""
+    m = min(m, int((lam > 0).sum()))
+    sure = np.zeros(len(lam), dtype=bool)
+    while True:
+        free = lam * ~sure
+        pi: Vector = sure + free * ((m - sure.sum()) / free.sum() if free.sum() > 0 else 0.0)
+        # A hair above 1 is rounding: without the tolerance the last clients could be capped for ever.
+        over = (pi > 1 + 1e-12) & ~sure
+        if not over.any():
+            return np.clip(pi, 0.0, 1.0)
+        sure |= over
+
+
+def madow(pi: Vector, E: Vector, start: float) -> list[int]:
+    """Systematic sampling: clients in random order (that of E) laid end to end, one hit per unit from `start` on."""
+    order = np.argsort(E, kind="stable")
+    ends = np.cumsum(pi[order])
+    m = round(float(ends[-1]))
+    hits = np.searchsorted(ends * (m / ends[-1]), start + np.arange(m), side="right")
+    return sorted(int(order[hit]) for hit in hits)
