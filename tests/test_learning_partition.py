@@ -1,0 +1,96 @@
+"""Who owns what: conservation, limits, determinism."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wflsim.errors import DataError
+from wflsim.learning.data import DataSet, DigitsSpec, Samples, load
+from wflsim.learning.partition import ZipfDirichletSpec, class_counts, divide, fit, zipf_sizes
+
+quick = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+
+
+def a_set(per_class, test_per_class):
+    def half(sizes):
+        labels = np.repeat(np.arange(len(sizes)), sizes)
+        return Samples(np.zeros((len(labels), 1), dtype=np.float32), labels)
+
+    return DataSet(half(per_class), half(test_per_class), classes=len(per_class))
+
+
+@quick
+@given(
+    per_class=st.lists(st.integers(5, 60), min_size=2, max_size=6),
+    clients=st.integers(1, 10),
+    alpha=st.sampled_from([1e-6, 0.01, 0.1, 1.0, 100.0, "inf"]),
+    sigma=st.floats(0, 3),
+    seed=st.integers(0, 3),
+)
+def test_every_sample_once_and_nobody_empty(per_class, clients, alpha, sigma, seed):
+    data = a_set(per_class, per_class)
+    owned = divide(ZipfDirichletSpec(alpha=alpha, sigma=sigma), data, clients, seed)
+    for own, half in ((owned.train, data.train), (owned.test, data.test)):
+        assert np.array_equal(np.sort(np.concatenate(own)), np.arange(len(half.y)))
+        assert [len(samples) for samples in own] == zipf_sizes(len(half.y), clients, sigma).tolist()
+        assert min(len(samples) for samples in own) >= 1
+
+
+@quick
+@given(
+    per_class=st.lists(st.integers(20, 60), min_size=2, max_size=6),
+    clients=st.integers(1, 10),
+    sigma=st.floats(0, 1.5),
+    seed=st.integers(0, 3),
+)
+def test_alpha_zero_gives_one_class_each_and_no_sample_twice(per_class, clients, sigma, seed):
+    data = a_set(per_class, per_class)
+    owned = divide(ZipfDirichletSpec(alpha=0, sigma=sigma), data, clients, seed)
+    table = class_counts(owned.train, data.train.y, data.classes)
+    assert ((table > 0).sum(axis=1) == 1).all()
+    assert np.array_equal(table > 0, class_counts(owned.test, data.test.y, data.classes) > 0)
+    everything = np.concatenate(owned.train)
+    assert len(np.unique(everything)) == len(everything)
+
+
+def test_alpha_infinity_gives_everybody_the_mix_of_the_whole():
+    data = load(DigitsSpec(name="digits"))
+    for alpha in ("inf", float("inf")):
+        owned = divide(ZipfDirichletSpec(alpha=alpha, sigma=0.5), data, 10, seed=0)
+        table = class_counts(owned.train, data.train.y, 10)
+        expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
+        assert np.abs(table - expected).max() < 2
+
+
+def test_train_and_test_have_the_same_mix():
+    data = a_set([600] * 10, [300] * 10)
+    owned = divide(ZipfDirichletSpec(alpha=0.1), data, 12, seed=3)
+    train, test = (class_counts(own, data.train.y if own is owned.train else data.test.y, 10) for own in
+                   (owned.train, owned.test))
+    assert np.abs(train / train.sum(1, keepdims=True) - test / test.sum(1, keepdims=True)).max() < 0.02
+
+
+def test_sizes_follow_the_papers_formula():
+    total, sigma = 60_000, 0.7
+    i = np.arange(1, 31)
+    paper = total / (i**sigma * (i**-sigma).sum())
+    assert np.abs(zipf_sizes(total, 30, sigma) - paper).max() < 1
+    assert zipf_sizes(10, 10, 5.0).tolist() == [1] * 10
+
+
+def test_fit_moves_a_table_the_least():
+    # By hand: the biproportional fit of the uniform table to sums (3, 1) and (2, 2) is the product of the margins.
+    assert fit(np.full((2, 2), 0.5), np.array([300, 100]), np.array([200, 200])).tolist() == [[150, 150], [50, 50]]
+
+
+def test_the_same_seed_deals_the_same_samples_and_another_seed_does_not():
+    data = load(DigitsSpec(name="digits"))
+    first, again, other = (divide(ZipfDirichletSpec(), data, 10, seed) for seed in (1, 1, 2))
+    assert all(np.array_equal(a, b) for a, b in zip(first.train, again.train, strict=True))
+    assert any(not np.array_equal(a, b) for a, b in zip(first.train, other.train, strict=True))
+
+
+def test_more_clients_than_samples_is_refused():
+    with pytest.raises(DataError, match="3 training samples cannot be shared among 4 clients"):
+        divide(ZipfDirichletSpec(), a_set([2, 1], [9, 9]), 4, seed=0)

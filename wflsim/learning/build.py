@@ -1,0 +1,50 @@
+"""From specs to a learner."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from wflsim.errors import ScenarioError
+from wflsim.learning import engines, models
+from wflsim.learning.client import Shards
+from wflsim.learning.data import DataSpec, Samples, load
+from wflsim.learning.partition import Owned, PartitionSpec, divide
+from wflsim.learning.specs import ModelSpec, TrainSpec
+from wflsim.learning.trainer import Learner
+
+
+def build(
+    data: DataSpec,
+    partition: PartitionSpec,
+    model: ModelSpec,
+    train: TrainSpec,
+    clients: int,
+    seed: int,
+    threads: int = 1,
+) -> Learner:
+    """Load the data, deal it out, and put the model on the device."""
+    loaded = load(data)
+    owned = divide(partition, loaded, clients, seed)
+    made = models.make(model, loaded.shape, loaded.classes)
+    dtype, device = getattr(torch, train.dtype), _device(train.device)
+    halves = [
+        _shards(made, half, own, dtype, device)
+        for half, own in ((loaded.train, owned.train), (loaded.test, owned.test))
+    ]
+    return Learner(engines.choose(made), halves[0], halves[1], train, seed, threads)
+
+
+def _shards(model: models.Model, half: Samples, owned: Owned, dtype: torch.dtype, device: str) -> Shards:
+    order = np.concatenate(owned)
+    sizes = [len(own) for own in owned]
+    starts = [0, *np.cumsum(sizes)[:-1].tolist()]
+    x, y = model.inputs(half.x[order], dtype), torch.from_numpy(half.y[order])
+    return Shards(x.to(device), y.to(device), starts, sizes)
+
+
+def _device(wanted: str) -> str:
+    present = torch.cuda.is_available()
+    if wanted == "cuda" and not present:
+        raise ScenarioError("train.device: cuda asked for, but torch sees no CUDA device; use auto or cpu")
+    return "cuda" if present and wanted == "auto" else wanted.replace("auto", "cpu")

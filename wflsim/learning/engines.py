@@ -1,0 +1,75 @@
+"""How the gradients of k clients are computed at once, and how many clients that pays for.
+
+All engines take y [k, P], x [k, b, ...], labels [k, b] and weight [k, b] (None: 1/b each) and give gradients [k, P] and
+losses [k] of the weighted sum over b.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, log_softmax
+
+from wflsim.learning.models import Linear, Model
+
+
+def mean_loss(logits: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
+    """Cross-entropy of logits [..., b, classes], summed over b by weight."""
+    each = cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="none").view(labels.shape)
+    return each.mean(-1) if weight is None else (each * weight).sum(-1)
+
+
+class Engine(ABC):
+    """Losses and gradients of a chunk of clients."""
+
+    chunk: int | None = None
+    """Clients at once; None: the whole cohort. A property of model and engine, never of the machine."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    @abstractmethod
+    def loss(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
+        """[k] losses."""
+
+    @abstractmethod
+    def gradient(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+        """New [k, P] gradients, and the losses."""
+
+
+class Batched(Engine):
+    """One forward pass with parameters [k, ...]: for models whose layers are matrix products."""
+
+    def loss(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
+        return mean_loss(self.model.forward(self.model.split(y), x), labels, weight)
+
+    def gradient(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad():
+            parameters = [part.detach().requires_grad_() for part in self.model.split(y)]
+            losses = mean_loss(self.model.forward(parameters, x), labels, weight)
+            # Client i's loss depends on row i alone, so the gradient of the sum holds every client's own.
+            parts = torch.autograd.grad(losses.sum(), parameters)
+        return torch.cat([part.flatten(1) for part in parts], dim=1), losses.detach()
+
+
+class LinearSoftmax(Engine):
+    """Softmax regression by hand: two batched matrix products per step, and the gradient comes out flat."""
+
+    def loss(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
+        return mean_loss(torch.bmm(x, y.view(len(y), -1, x.shape[-1]).mT), labels, weight)
+
+    def gradient(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+        k, b, features = x.shape
+        log_p = log_softmax(torch.bmm(x, y.view(k, -1, features).mT), dim=-1)
+        true = labels.unsqueeze(-1)
+        weights = x.new_full((k, b), 1 / b) if weight is None else weight
+        losses = -(log_p.gather(-1, true).squeeze(-1) * weights).sum(-1)
+        residual = log_p.exp_().scatter_add_(-1, true, x.new_full((k, b, 1), -1.0)).mul_(weights.unsqueeze(-1))
+        return torch.bmm(residual.mT, x).view(k, -1), losses
+
+
+def choose(model: Model) -> Engine:
+    """The fastest measured for this kind of model."""
+    return LinearSoftmax(model) if type(model) is Linear else Batched(model)

@@ -1,0 +1,186 @@
+"""The learner: runs the client half of a policy for a cohort, chunk by chunk, and evaluates models client by client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from wflsim.exchange import Ask, Me, value_of, wire_bits
+from wflsim.learning.client import Batches, Chunk, Shards
+from wflsim.learning.engines import Engine
+from wflsim.learning.specs import TrainSpec
+from wflsim.learning.stores import Rows
+from wflsim.rng import stream
+
+Job = TypeVar("Job")
+Answer = TypeVar("Answer")
+
+
+@dataclass(slots=True)
+class Result:
+    """One client's finished work, not yet delivered."""
+
+    client: int
+    items: dict[str, Any]
+    """Its rows, as the server will see them."""
+    up_bits: int
+    forward_samples: int
+    """A trained sample counts one forward and one backward, a sample whose loss alone was asked one forward."""
+    backward_samples: int
+    memory: dict[str, Tensor]
+    personal: dict[str, Tensor]
+    scratch: dict[str, Tensor]
+
+
+@dataclass(slots=True)
+class Done:
+    """A whole ask: what one copy of its payload costs, and the results in cohort order."""
+
+    shared_bits: int
+    each_bits: int
+    results: list[Result]
+
+
+class Learner:
+    """All clients: their data, what they remember, and the model they train."""
+
+    def __init__(self, engine: Engine, train: Shards, test: Shards, spec: TrainSpec, seed: int, threads: int) -> None:
+        # Threads run over clients. One thread inside each operation is faster for models of this size, and keeps
+        # results independent of the number of cores.
+        torch.set_num_threads(1)
+        self.clients = len(train.sizes)
+        self.samples = train.sizes
+        self.test_samples = test.sizes
+        self.parameters = engine.model.parameters
+        self.flops_per_sample = engine.model.flops(train.x[:1])
+        self._engine = engine
+        self._train = train
+        self._test = test
+        self._spec = spec
+        self._seed = seed
+        self._blank = train.x.new_zeros(self.parameters)
+        self._stores: dict[str, Rows] = {"memory": {}, "personal": {}, "scratch": {}}
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    def initial(self) -> Tensor:
+        """[P] initial weights, from a named stream of the seed."""
+        return self._engine.model.initial(self._seed).to(self._blank)
+
+    def run(self, ask: Ask, keys: Sequence[tuple[int, int]]) -> Done:
+        """The work of a cohort; keys[i] names the batch stream of the i-th client."""
+        shared = {name: value_of(item) for name, item in ask.shared.items()}
+        each = {name: value_of(item) for name, item in ask.each.items()}
+        for name, rows in each.items():
+            if len(rows) != len(ask.cohort):
+                raise ValueError(f"each[{name!r}] has {len(rows)} rows for a cohort of {len(ask.cohort)}")
+
+        def work(part: slice) -> list[Result]:
+            batches = [
+                Batches(
+                    stream(self._seed, "batches", client, *key),
+                    self.samples[client],
+                    self._spec.batch,
+                    self._spec.replacement,
+                )
+                for client, key in zip(ask.cohort[part], keys[part], strict=True)
+            ]
+            me = Chunk(list(ask.cohort[part]), self._train, self._engine, batches, self._stores, self._blank)
+            with torch.no_grad():
+                sent = ask.work(me, **shared, **{name: rows[part] for name, rows in each.items()})
+            return list(_results(me, sent))
+
+        size = self._engine.chunk or max(1, len(ask.cohort))
+        parts = [slice(low, low + size) for low in range(0, len(ask.cohort), size)]
+        results = [result for chunk in self._map(work, parts) for result in chunk]
+        return Done(wire_bits(ask.shared, rows=False), wire_bits(ask.each, rows=True), results)
+
+    def keep(self, result: Result) -> None:
+        """The computation has finished: what stays on the device is kept."""
+        self._store("personal", result.client, result.personal)
+        self._store("scratch", result.client, result.scratch)
+
+    def commit(self, result: Result) -> None:
+        """The server has received the whole upload: what it relies on is kept."""
+        self._store("memory", result.client, result.memory)
+
+    def end_round(self) -> None:
+        """Scratch is forgotten."""
+        self._stores["scratch"] = {}
+
+    def evaluate(self, model: Callable[[Me], Tensor]) -> tuple[list[float | None], list[float | None]]:
+        """Per client: accuracy and mean loss on its test samples, None without any.
+
+        `model`, given all clients, returns [P] or, if each has its own, [N, P].
+        """
+        me = Chunk(range(self.clients), self._train, self._engine, [], self._stores, self._blank)
+        with torch.no_grad():
+            w = model(me)
+        own = w.expand(self.clients, -1) if w.ndim == 1 else w
+        jobs = [(client, own[client]) for client in range(self.clients)]
+        scores = list(self._map(self._score, jobs))
+        return [accuracy for accuracy, _ in scores], [loss for _, loss in scores]
+
+    def rows(self, store: Literal["memory", "personal"], name: str) -> dict[int, Tensor]:
+        """What each client holds now, by client."""
+        return dict(self._stores[store].get(name, {}))
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything clients remember, as plain dicts of tensors."""
+        return {store: {name: dict(kept) for name, kept in rows.items()} for store, rows in self._stores.items()}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Inverse of `snapshot`."""
+        self._stores = {
+            store: {
+                name: {client: row.to(self._blank.device) for client, row in kept.items()}
+                for name, kept in rows.items()
+            }
+            for store, rows in saved.items()
+        }
+
+    def _score(self, job: tuple[int, Tensor]) -> tuple[float | None, float | None]:
+        client, w = job
+        count = self._test.sizes[client]
+        if not count:
+            return None, None
+        right, loss = 0, 0.0
+        with torch.no_grad():
+            parameters = self._engine.model.split(w)
+            for x, labels in self._test.pieces(client):
+                logits = self._engine.model.forward(parameters, x)
+                right += int((logits.argmax(-1) == labels).sum())
+                loss += float(cross_entropy(logits, labels, reduction="sum"))
+        return right / count, loss / count
+
+    def _store(self, store: str, client: int, rows: Mapping[str, Tensor]) -> None:
+        for name, row in rows.items():
+            self._stores[store].setdefault(name, {})[client] = row
+
+    def _map(self, function: Callable[[Job], Answer], jobs: Sequence[Job]) -> Iterator[Answer]:
+        if self._pool is None or len(jobs) == 1:
+            return map(function, jobs)
+        return self._pool.map(function, jobs)
+
+
+def _results(me: Chunk, sent: Mapping[str, Any]) -> Iterator[Result]:
+    """One client's row of everything the chunk sends and keeps."""
+    bits = wire_bits(sent, rows=True)
+    values = {name: value_of(item) for name, item in sent.items()}
+    for name, rows in values.items():
+        if len(rows) != len(me.clients):
+            raise ValueError(f"the work sent up {name!r} with {len(rows)} rows for {len(me.clients)} clients")
+    for i, client in enumerate(me.clients):
+        yield Result(
+            client,
+            {name: rows[i] for name, rows in values.items()},
+            bits,
+            me.forward_samples[i],
+            me.backward_samples[i],
+            *me.staged(i),
+        )
