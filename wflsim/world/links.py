@@ -1,0 +1,134 @@
+"""One direction of the radio: SNR and rate of each client as functions of simulated time.
+
+A `Sky` answers with the linear SNR on a reference band; it is a function of (seed, client, time) and holds no state, so
+every policy sees the same one and a resumed run sees it again. It is constant between the instants that `edges` names,
+so the time a transfer takes is a cumulative sum, without an event per fading block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from wflsim.errors import ScenarioError
+from wflsim.units import ratio_to_db
+from wflsim.world.rates import Floats, RateRule
+
+REFERENCE_HZ = 1e6
+"""Where noise follows the band, a sky's SNR is meant on this much of it."""
+BLOCKS_AT_ONCE = 256
+BLOCKS_AT_MOST = 2**24
+
+
+class Sky(Protocol):
+    """The channel of every client, without regard to who sends when."""
+
+    steady: bool
+    """Nothing changes in time: one look is enough."""
+
+    def snr(self, client: int, at_s: Floats) -> Floats:
+        """Linear SNR of a client at these instants, on the reference band."""
+
+    def edges(self, start_s: float, blocks: int) -> Floats:
+        """`start_s` and the next `blocks` instants at which any SNR may change."""
+
+
+class Link:
+    """What a sky and a rate rule mean for a transfer of bits over a band."""
+
+    def __init__(self, sky: Sky, rule: RateRule, noise_follows_band: bool, patience_s: float) -> None:
+        self.sky = sky
+        self.rule = rule
+        self.noise_follows_band = noise_follows_band
+        self.patience_s = patience_s
+        self.steady = sky.steady
+        self._steady_snr: dict[tuple[int, float], float] = {}
+        self._steady_rate: dict[tuple[int, float], float] = {}
+
+    def snr(self, client: int, band_hz: float, at_s: float) -> float:
+        """Linear SNR on a band of this width."""
+        if not self.steady:
+            return float(self._snr(client, band_hz, np.array([at_s]))[0])
+        key = client, band_hz
+        if key not in self._steady_snr:
+            self._steady_snr[key] = float(self._snr(client, band_hz, np.zeros(1))[0])
+        return self._steady_snr[key]
+
+    def snr_db(self, client: int, band_hz: float, at_s: float) -> float:
+        """For the rows."""
+        return ratio_to_db(self.snr(client, band_hz, at_s))
+
+    def rate_bps(self, client: int, band_hz: float, at_s: float) -> float:
+        """What the client can send right now on this band; 0 in outage."""
+        if not self.steady:
+            return float(self._rates((client,), band_hz, np.array([at_s]))[0])
+        key = client, band_hz
+        rate_bps = self._steady_rate.get(key)
+        if rate_bps is None:
+            rate_bps = self._steady_rate[key] = float(self._rates((client,), band_hz, np.zeros(1))[0])
+        return rate_bps
+
+    def transfer_s(self, clients: Sequence[int], bits: float, band_hz: float, start_s: float) -> tuple[float, bool]:
+        """How long `bits` take at the rate of the worst of `clients`, and whether they arrive or are given up."""
+        if self.steady:
+            rate_bps = min([self.rate_bps(client, band_hz, 0.0) for client in clients])
+            return (bits / rate_bps, True) if rate_bps > 0 else (self.patience_s, False)
+        left_bits, now_s, silent_s, blocks, seen = bits, start_s, 0.0, BLOCKS_AT_ONCE, 0
+        while seen < BLOCKS_AT_MOST:
+            edges_s = self.sky.edges(now_s, blocks)
+            spans_s = np.diff(edges_s)
+            rates_bps = self._rates(clients, band_hz, edges_s[:-1])
+            sent_bits = np.cumsum(rates_bps * spans_s)
+            last = int(np.searchsorted(sent_bits, left_bits))
+            if not rates_bps[: last + 1].all():
+                given_up_s, silent_s = self._silence(rates_bps[: last + 1], spans_s[: last + 1], silent_s)
+                if given_up_s is not None:
+                    return now_s + given_up_s - start_s, False
+            if last < blocks:
+                before_bits = float(sent_bits[last - 1]) if last else 0.0
+                return float(edges_s[last]) + (left_bits - before_bits) / float(rates_bps[last]) - start_s, True
+            left_bits -= float(sent_bits[-1])
+            now_s = float(edges_s[-1])
+            seen += blocks
+            blocks = min(2 * blocks, 2**16)
+        raise ScenarioError(
+            f"a transfer of {bits:.3g} bits with client {clients[0]} lasts more than {BLOCKS_AT_MOST} fading blocks: "
+            "let radio.fading.time be ergodic, or make radio.fading.block longer"
+        )
+
+    def moved_bits(self, clients: Sequence[int], band_hz: float, start_s: float, end_s: float) -> float:
+        """Bits that pass between two instants at the rate of the worst of `clients`."""
+        if self.steady:
+            return min(self.rate_bps(client, band_hz, 0.0) for client in clients) * (end_s - start_s)
+        moved_bits, now_s = 0.0, start_s
+        while now_s < end_s:
+            edges_s = self.sky.edges(now_s, BLOCKS_AT_ONCE)
+            spans_s = np.diff(np.minimum(edges_s, end_s))
+            moved_bits += float(np.sum(self._rates(clients, band_hz, edges_s[:-1]) * spans_s))
+            now_s = float(edges_s[-1])
+        return moved_bits
+
+    def _snr(self, client: int, band_hz: float, at_s: Floats) -> Floats:
+        snr = self.sky.snr(client, at_s)
+        return snr * (REFERENCE_HZ / band_hz) if self.noise_follows_band else snr
+
+    def _rates(self, clients: Sequence[int], band_hz: float, at_s: Floats) -> Floats:
+        worst = self._snr(clients[0], band_hz, at_s)
+        for client in clients[1:]:
+            worst = np.minimum(worst, self._snr(client, band_hz, at_s))
+        return band_hz * self.rule.efficiency(worst)
+
+    def _silence(self, rates_bps: Floats, spans_s: Floats, silent_s: float) -> tuple[float | None, float]:
+        """When an outage outlasts the patience (after the start of these blocks), and how long the last one lasts."""
+        passed_s = 0.0
+        for rate_bps, span_s in zip(rates_bps.tolist(), spans_s.tolist(), strict=True):
+            if rate_bps > 0:
+                silent_s = 0.0
+            elif silent_s + span_s > self.patience_s:
+                return passed_s + self.patience_s - silent_s, silent_s
+            else:
+                silent_s += span_s
+            passed_s += span_s
+        return None, silent_s

@@ -1,0 +1,70 @@
+"""The medium owns the delay: a device starts a flow and waits for its event; it never computes a transfer time.
+
+Each direction of the cell is one medium. A flow ends by its event, or is stopped early by whoever started it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import simpy
+
+from wflsim.world.links import Link
+
+
+class Flow:
+    """Bits on their way over some band, to or from one client (or to several: a broadcast, paced by the worst)."""
+
+    __slots__ = ("band_hz", "begun_s", "bits", "clients", "event", "outage", "turn")
+
+    def __init__(self, clients: Sequence[int], bits: float, band_hz: float, begun_s: float) -> None:
+        self.clients = clients
+        self.bits = bits
+        self.band_hz = band_hz
+        """Allocated; of a shared band, the whole of it."""
+        self.begun_s = begun_s
+        """When the first bit goes out."""
+        self.turn: simpy.Event | None = None
+        """Where one has to wait before sending: happens when the first bit goes out."""
+        self.event: simpy.Event
+        """Happens when the last bit is through, or when the flow is given up."""
+        self.outage = False
+        """Given up: for too long nothing could be sent."""
+
+
+class Medium(Protocol):
+    """One direction of the cell."""
+
+    link: Link
+    band_hz: float
+
+    def start(self, clients: Sequence[int], bits: float) -> Flow:
+        """Begin to move bits at the pace of the worst of `clients`."""
+
+    def stop(self, flow: Flow) -> float:
+        """End an unfinished flow now; returns the bits that got through."""
+
+
+class Dedicated:
+    """A band for each: nobody feels anybody else, so the end of a flow is known when it starts."""
+
+    def __init__(self, env: simpy.Environment, link: Link, band_hz: float) -> None:
+        self.env = env
+        self.link = link
+        self.band_hz = band_hz
+
+    def start(self, clients: Sequence[int], bits: float) -> Flow:
+        flow = Flow(clients, bits, self.band_hz, self.env.now)
+        flow.event = end_of(flow, self.env, self.link)
+        return flow
+
+    def stop(self, flow: Flow) -> float:
+        return self.link.moved_bits(flow.clients, flow.band_hz, flow.begun_s, self.env.now)
+
+
+def end_of(flow: Flow, env: simpy.Environment, link: Link) -> simpy.Event:
+    """The end of a flow that has its band to itself from now on."""
+    duration_s, arrives = link.transfer_s(flow.clients, flow.bits, flow.band_hz, env.now)
+    flow.outage = not arrives
+    return env.timeout(duration_s)
