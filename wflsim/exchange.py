@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 BITS_PER_VALUE = 32
 """A value costs 32 bits on the wire whatever the compute dtype; so does a scalar."""
 
-Scheme = Literal["sequential", "with_replacement", "uniform_weighted", "systematic"]
+Scheme = Literal["sequential", "with_replacement", "uniform_weighted", "systematic", "bernoulli"]
 Fate = Literal["delivered", "lost", "late", "dead", "dropped"]
 Weights = dict[int, float]
 

@@ -36,14 +36,20 @@ Coefficient = Annotated[float, Field(ge=0, le=1e6)]
 class Policy(Spec):
     """Base of the registry: `name` is the tag in the scenario, `label` tells two variants of one policy apart."""
 
+    paper: ClassVar[str]
     asynchronous: ClassVar[bool] = False
     """Uses Send and Receive: has no trace independent of the world."""
-    paper: ClassVar[str]
+    down: ClassVar[str]
+    """Sent to each participant, phase by phase: `1v+1s / 1v` is a model vector and a scalar, then a model vector."""
+    up: ClassVar[str]
+    """Sent up by each participant, likewise."""
+    needs: ClassVar[str] = ""
+    """What it asks of a client or a world beyond training when told to."""
 
     name: str
     label: str | None = None
-    m: Count
-    """Clients drawn per round."""
+    m: Count | None = None
+    """Clients drawn per round; where it may be left out, all of them."""
     tau: Count = 10
     """Local steps per round."""
 
@@ -61,23 +67,34 @@ class Policy(Spec):
         return w
 
 
-def moved(w: Tensor, got: Sequence[Reply], name: str, a: Weights) -> Tensor:
-    """w + sum_R a_i (x_i - w) with x_i = reply[name].
+def weighted(w: Tensor, got: Sequence[Reply], name: str, a: Weights) -> Tensor:
+    """sum_R a_i x_i with x_i = reply[name], shaped like w.
 
     Lost replies hand their weight to the others: a_i <- a_i sum_D a / sum_R a. Accumulated in cohort order, without a
-    stack; averaged first, then moved, because (1 - sum a) is 0 for all but the unbiased schemes.
+    stack. Zero if nobody with a positive weight was heard.
     """
-    total = sum(a.values())
-    scale = total / sum(a[reply.client] for reply in got)
-    mean = w.new_zeros(w.shape)
+    heard = sum(a[reply.client] for reply in got)
+    scale = sum(a.values()) / heard if heard > 0 else 0.0
+    result = w.new_zeros(w.shape)
     for reply in got:
-        mean.add_(reply[name], alpha=a[reply.client] * scale)
-    return mean if abs(total - 1.0) < 1e-12 else mean.add_(w, alpha=1.0 - total)
+        result.add_(reply[name], alpha=a[reply.client] * scale)
+    return result
+
+
+def moved(w: Tensor, got: Sequence[Reply], name: str, a: Weights) -> Tensor:
+    """w + sum_R a_i (x_i - w): averaged first, then moved, as (1 - sum a) is 0 for all but the unbiased schemes."""
+    mean, weight = weighted(w, got, name, a), sum(a.values())
+    return mean if abs(weight - 1.0) < 1e-12 else mean.add_(w, alpha=1.0 - weight)
+
+
+def total(w: Tensor, got: Sequence[Reply], name: str) -> Tensor:
+    """sum_R x_i: every received client once, whatever its weight."""
+    result = w.new_zeros(w.shape)
+    for reply in got:
+        result.add_(reply[name])
+    return result
 
 
 def shift(w: Tensor, got: Sequence[Reply], name: str) -> Tensor:
-    """sum_R (x_i - w): every received client once, whatever its weight."""
-    total = w.new_zeros(w.shape)
-    for reply in got:
-        total.add_(reply[name])
-    return total.sub_(w, alpha=len(got))
+    """sum_R (x_i - w), likewise."""
+    return total(w, got, name).sub_(w, alpha=len(got))

@@ -3,8 +3,7 @@
 Readings where the text is ambiguous: "sum w_i - w" is the sum of the differences; grad f_i(w_i^(s tau)) is a memory g_i
 from i's last participation, zero at first; v carries N/m (Algorithm 3, see dual.py); t' is sent down; lambda keeps a
 floor, because without one it has exact zeros after a round and m distinct clients cannot be drawn. W = R^P.
-Ablations: `gamma: 0` (lambda stays uniform), `freeze_g` (g_i stays 0), `freeze_c` (no c/mu term, the only way to run
-mu = 0). Both frozen with mu = 0 is DRFA.
+Ablations: `gamma: 0` (lambda stays), `freeze_g` (g_i stays 0), `freeze_c` (no c/mu, the only way to run mu = 0).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy as np
 from pydantic import model_validator
 
 from wflsim.exchange import Ask, Draw, Gather, Me, Scheme
-from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, Vector, moved, shift
+from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Step, Vector, moved, shift
 from wflsim.policies.dual import dual_update
 
 if TYPE_CHECKING:
@@ -35,7 +34,11 @@ class DRDM(Policy):
     """Dynamic regularisation against client drift, clients drawn by the dual variable of the worst mixture."""
 
     paper: ClassVar[str] = "DRDM, Algorithm 1 (the source paper)"
+    down: ClassVar[str] = "1v+1s / 1v"
+    up: ClassVar[str] = "2v / 1s"
+    needs: ClassVar[str] = "memory of 1v per client"
     name: Literal["drdm"] = "drdm"
+    m: Count
     eta: Step = 0.05
     """Learning rate."""
     mu: Coefficient = 0.5

@@ -23,6 +23,8 @@ def dual_update(lam: Vector, w: Tensor, step: float, m: int, floor: float, full:
     N = len(lam)
     U, _ = yield Draw(m)
     got = yield Gather([Ask(U, full_loss if full else minibatch_loss, shared={"w": w})])
+    if not got:
+        return lam
     v = np.zeros(N)
     for reply in got:
         v[reply.client] = N / len(got) * float(reply["loss"])

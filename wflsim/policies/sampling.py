@@ -10,6 +10,7 @@ policies that should select the same cohort do: DRDM with uniform lambda selects
 | `with_replacement` | m independent draws by lambda             | (times drawn)/m           |
 | `uniform_weighted` | uniform without replacement               | N lambda_i/m (unbiased)   |
 | `systematic`       | Madow: inclusion pi_i = min(1, m lambda_i)| lambda_i/pi_i (unbiased)  |
+| `bernoulli`        | each by itself with that pi_i, at least 1 | 1/(how many were drawn)   |
 """
 
 from __future__ import annotations
@@ -44,7 +45,12 @@ def pick(draw: Draw, race: Race, eligible: Sequence[int]) -> tuple[list[int], We
         pi = inclusion(lam / lam.sum(), draw.m)
         D = madow(pi, E, start=float(np.exp(-race(1)[np.argmin(E)])))  # exp(-Exp(1)) is uniform on (0, 1)
         return D, {i: float(lam[i] / lam.sum() / pi[i]) for i in D}
-    D = fastest(E, lam, draw.m)
+    if draw.scheme == "bernoulli":
+        pi = inclusion(lam / lam.sum(), draw.m)
+        D = [int(i) for i in np.flatnonzero(-np.expm1(-E) < pi)]  # 1 - exp(-Exp(1)) is uniform on (0, 1)
+        D = D or fastest(E, lam, 1)
+    else:
+        D = fastest(E, lam, draw.m)
     return D, {i: 1.0 / len(D) for i in D}
 
 

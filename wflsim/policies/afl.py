@@ -1,0 +1,74 @@
+"""AFL. M. Mohri, G. Sivek, A. T. Suresh, "Agnostic Federated Learning", ICML 2019, arXiv:1902.00146, Stochastic-AFL.
+
+A domain is a client. Both updates use the old (w, lambda); evaluated is the running average, the algorithm's output
+(`eval_model: server` for the last iterate). Dual after primal is DRFA with tau = 1 and scheme uniform_weighted.
+Deviations: the paper's stochastic version samples domains; with m < N here, m clients are drawn uniformly and w moves
+by (N/m) sum_D lambda_i g_i, lambda by v_i = (N/m) loss_i on those heard: unbiased, and the algorithm itself if m = N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from wflsim.exchange import Ask, Draw, Gather, Me
+from wflsim.policies.base import Coefficient, Policy, Rng, Round, Vector, weighted
+from wflsim.policies.simplex import project
+from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, at, evaluated
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class State:
+    w: Tensor
+    lam: Vector
+    shown: Tensor
+    """What is evaluated."""
+
+
+class AFL(Policy):
+    """Gradient descent on the model against gradient ascent on the mixture of clients."""
+
+    paper: ClassVar[str] = "Mohri et al. 2019, arXiv:1902.00146"
+    down: ClassVar[str] = "1v"
+    up: ClassVar[str] = "1v+1s"
+
+    name: Literal["afl"] = "afl"
+    tau: Literal[1] = 1
+    """One gradient per round: AFL has no local steps."""
+    eta_w: DecayingStep = 0.1
+    """Step of the model."""
+    eta_lambda: DecayingCoefficient = 5e-3
+    """Step of the dual variable; the released code's 0.1 moves lambda onto one client within a round."""
+    floor: Coefficient = 0.0
+    """lambda_i >= floor/N."""
+    eval_model: Evaluated = "average"
+
+    def start(self, w: Tensor, d: Sequence[int]) -> State:
+        return State(w, np.full(len(d), 1 / len(d)), w)
+
+    def round(self, x: State, s: int, rng: Rng) -> Round[State]:
+        N = len(x.lam)
+        D, _ = yield Draw(self.m or N)
+        got = yield Gather([Ask(D, self.gradient, shared={"w": x.w}, models_up=1)])
+        if not got:
+            return x
+        a = {i: N / len(D) * float(x.lam[i]) for i in D}
+        v = np.zeros(N)
+        for reply in got:
+            v[reply.client] = N / len(got) * float(reply["loss"])
+        w = x.w - at(self.eta_w, s) * weighted(x.w, got, "g", a)
+        lam = project(x.lam + at(self.eta_lambda, s) * v, self.floor / N)
+        return State(w, lam, evaluated(self.eval_model, x.shown, w, s))
+
+    def model(self, x: State, me: Me) -> Tensor:
+        return x.shown
+
+    def gradient(self, me: Me, w: Tensor) -> Mapping[str, Tensor]:
+        g, loss = me.gf(me.fresh(w))
+        return {"g": g, "loss": loss}

@@ -1,0 +1,92 @@
+"""DRFA. Y. Deng, M. M. Kamani, M. Mahdavi, "Distributionally Robust Federated Averaging", NeurIPS 2020,
+arXiv:2102.12660, Algorithms 1 and 2.
+
+Readings: D is drawn by lambda without replacement (`scheme`; the lemmas assume `with_replacement`, the released code
+runs `uniform_weighted`, which is also the unbiased one). t' counts steps taken, 1..tau, one draw per round; `snapshot:
+pre_step` is the released code's. lambda keeps a floor, because without one it has exact zeros after a round and m
+distinct clients cannot be drawn; the paper's gamma of 8e-3 would wipe out unsampled clients, so the default is DRDM's.
+The theorems need decaying steps and the average iterate, `eval_model: average`; the released code reports the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from wflsim.exchange import Ask, Draw, Gather, Me, Scheme
+from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Vector, moved
+from wflsim.policies.dual import dual_update
+from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, at, evaluated
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class State:
+    w: Tensor
+    lam: Vector
+    shown: Tensor
+    """What is evaluated."""
+
+
+class DRFA(Policy):
+    """FedAvg over clients drawn by the dual variable of the worst mixture."""
+
+    paper: ClassVar[str] = "Deng et al. 2020, arXiv:2102.12660"
+    down: ClassVar[str] = "1v+1s / 1v"
+    up: ClassVar[str] = "2v / 1s"
+
+    name: Literal["drfa"] = "drfa"
+    m: Count
+    """Clients drawn per round, in either phase."""
+    eta: DecayingStep = 0.05
+    """Learning rate."""
+    gamma: DecayingCoefficient = 5e-4
+    """Step of the dual variable."""
+    floor: Coefficient = 0.03
+    """lambda_i >= floor/N."""
+    scheme: Scheme = "sequential"
+    """How D is drawn by lambda."""
+    start_lambda: Literal["uniform", "data"] = "uniform"
+    """lambda at first: 1/N, or by sample counts."""
+    snapshot: Literal["post_step", "pre_step"] = "post_step"
+    """z_i is the iterate after step t' (the paper) or before it (the released code)."""
+    dual_loss: Literal["minibatch", "full"] = "minibatch"
+    """Samples on which the losses of the second phase are taken."""
+    eval_model: Evaluated = "server"
+
+    def start(self, w: Tensor, d: Sequence[int]) -> State:
+        share = np.full(len(d), 1.0) if self.start_lambda == "uniform" else np.asarray(d, dtype=np.float64)
+        return State(w, share / share.sum(), w)
+
+    def round(self, x: State, s: int, rng: Rng) -> Round[State]:
+        N, gamma = len(x.lam), at(self.gamma, s)
+        D, a = yield Draw(self.m, by=x.lam, scheme=self.scheme)
+        t = int(rng("snapshot").integers(1, self.tau + 1))
+        work = partial(self.local_steps, eta=at(self.eta, s))
+        got = yield Gather([Ask(D, work, shared={"w": x.w, "t": t}, models_up=2)])
+        if not got:
+            return x
+        w, w_t = moved(x.w, got, "y", a), moved(x.w, got, "z", a)
+        lam = yield from dual_update(
+            x.lam, w_t, step=self.tau * gamma, m=self.m, floor=self.floor / N, full=self.dual_loss == "full"
+        )
+        return State(w, lam, evaluated(self.eval_model, x.shown, w, s))
+
+    def model(self, x: State, me: Me) -> Tensor:
+        return x.shown
+
+    def local_steps(self, me: Me, w: Tensor, t: int, eta: float) -> Mapping[str, Tensor]:
+        y = me.fresh(w)
+        for k in range(1, self.tau + 1):
+            if k == t and self.snapshot == "pre_step":
+                z = y.clone()
+            y.sub_(me.g(y), alpha=eta)
+            if k == t and self.snapshot == "post_step":
+                z = y if t == self.tau else y.clone()  # the last iterate is y itself: sent, and paid for, once
+        return {"y": y, "z": z}

@@ -1,0 +1,87 @@
+"""FedAsync. C. Xie, S. Koyejo, I. Gupta, "Asynchronous Federated Optimization", OPT workshop 2020, arXiv:1903.03934,
+Algorithm 1; x of the paper is w here.
+
+The scheduler keeps m tasks under way: whenever one ends, an idle client gets the newest model. A round is one arrival.
+Staleness counts server versions, not seconds. A lost upload changes nothing, and its slot is free again.
+Deviation: the client returns the version it was given (1s), as the table of `algorithms.md` has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from wflsim.exchange import Ask, Draw, Lost, Me, Receive, Send
+from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Step
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class State:
+    w: Tensor
+    t: int
+    """Server version."""
+    busy: int
+    """Tasks under way."""
+
+
+class FedAsync(Policy):
+    """Every arriving model is mixed into the server's at once, the less the staler it is."""
+
+    paper: ClassVar[str] = "Xie et al. 2020, arXiv:1903.03934"
+    asynchronous: ClassVar[bool] = True
+    down: ClassVar[str] = "1v+1s"
+    up: ClassVar[str] = "1v+1s"
+    needs: ClassVar[str] = "asynchronous: a world with a clock"
+
+    name: Literal["fedasync"] = "fedasync"
+    m: Count
+    """Tasks under way at once."""
+    eta: Step = 0.05
+    """Learning rate."""
+    rho: Coefficient = 0.005
+    """Proximal term rho/2 |y - w_t|^2 of the local objective."""
+    alpha: Annotated[float, Field(gt=0, le=1)] = 0.6
+    """Weight of a fresh model in the mix."""
+    staleness: Literal["constant", "polynomial", "hinge"] = "polynomial"
+    """s(k): 1, (k+1)^-a, or 1 up to b and 1/(a(k-b)+1) beyond."""
+    a: Coefficient = 0.5
+    """Of s(k); the paper's hinge has 10."""
+    b: Coefficient = 4.0
+    """Of the hinge."""
+
+    def start(self, w: Tensor, d: Sequence[int]) -> State:
+        return State(w, t=0, busy=0)
+
+    def round(self, x: State, s: int, rng: Rng) -> Round[State]:
+        busy = x.busy
+        if busy < self.m:
+            D, _ = yield Draw(self.m - busy)
+            if D:
+                yield Send(Ask(D, self.local_steps, shared={"w": x.w, "t": x.t}, models_up=1))
+            busy += len(D)
+        if not busy:
+            return x
+        reply = yield Receive()
+        if isinstance(reply, Lost):
+            return replace(x, busy=busy - 1)
+        alpha_k = self.alpha * self.s(x.t - int(reply["t"]))
+        return State(x.w.lerp(reply["y"], alpha_k), x.t + 1, busy - 1)
+
+    def s(self, k: int) -> float:
+        if self.staleness == "polynomial":
+            return float((k + 1) ** -self.a)
+        return 1.0 if self.staleness == "constant" or k <= self.b else 1 / (self.a * (k - self.b) + 1)
+
+    def local_steps(self, me: Me, w: Tensor, t: int) -> Mapping[str, Tensor]:
+        y = me.fresh(w)
+        for _ in range(self.tau):
+            # y <- y - eta (grad + rho (y - w_t))
+            grad = me.g(y)
+            y.lerp_(w, self.eta * self.rho).sub_(grad, alpha=self.eta)
+        return {"y": y, "t": y.new_full((len(y),), t)}

@@ -1,0 +1,90 @@
+"""FedBuff. J. Nguyen et al., "Federated Learning with Buffered Asynchronous Aggregation", AISTATS 2022,
+arXiv:2106.06639, Algorithm 1.
+
+m (the paper's concurrency M_c) tasks are under way; K arrivals make a server version, which is a round here. Divided by
+K, not by the sum of s; s is not normalised (the released code divides by s(1)). New tasks go to idle clients only.
+`dispatch: after_flush` starts them only when a version is made, which with K = m and equal durations is FedAvg.
+A lost upload frees its slot. After m losses in one round the round ends without a new version, its buffer is kept:
+otherwise a world that loses everything would never end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from wflsim.exchange import Ask, Draw, Lost, Me, Receive, Send
+from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Step
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class State:
+    w: Tensor
+    t: int
+    """Server version."""
+    buffer: Tensor
+    n: int
+    """Updates in the buffer."""
+    busy: int
+    """Tasks under way."""
+
+
+class FedBuff(Policy):
+    """Asynchronous clients, whose updates are collected in a buffer of K before the server moves."""
+
+    paper: ClassVar[str] = "Nguyen et al. 2022, arXiv:2106.06639"
+    asynchronous: ClassVar[bool] = True
+    down: ClassVar[str] = "1v+1s"
+    up: ClassVar[str] = "1v+1s"
+    needs: ClassVar[str] = "asynchronous: a world with a clock"
+
+    name: Literal["fedbuff"] = "fedbuff"
+    m: Count
+    """Tasks under way at once."""
+    K: Count = 5
+    """Updates per server version."""
+    eta: Step = 0.05
+    """Client learning rate."""
+    eta_g: Step = 1.0
+    """Server learning rate."""
+    a: Coefficient = 0.5
+    """Staleness weight s(k) = (1 + k)^-a."""
+    dispatch: Literal["immediate", "after_flush"] = "immediate"
+    """When a freed slot gets its next task."""
+
+    def start(self, w: Tensor, d: Sequence[int]) -> State:
+        return State(w, 0, w.new_zeros(w.shape), n=0, busy=0)
+
+    def round(self, x: State, s: int, rng: Rng) -> Round[State]:
+        buffer, n, busy = x.buffer.clone(), x.n, x.busy
+        lost, due = 0, True
+        while n < self.K and lost < self.m:
+            if due and busy < self.m:
+                D, _ = yield Draw(self.m - busy)
+                if D:
+                    yield Send(Ask(D, self.local_steps, shared={"w": x.w, "t": x.t}, models_up=1))
+                busy += len(D)
+            if not busy:
+                break
+            reply = yield Receive()
+            busy -= 1
+            due = self.dispatch == "immediate" or not busy
+            if isinstance(reply, Lost):
+                lost += 1
+                continue
+            k = x.t - int(reply["t"])
+            buffer.add_(reply["delta"], alpha=(1 + k) ** -self.a)
+            n += 1
+        if n < self.K:
+            return State(x.w, x.t, buffer, n, busy)
+        return State(x.w - self.eta_g / self.K * buffer, x.t + 1, x.w.new_zeros(x.w.shape), 0, busy)
+
+    def local_steps(self, me: Me, w: Tensor, t: int) -> Mapping[str, Tensor]:
+        y = me.fresh(w)
+        for _ in range(self.tau):
+            y.sub_(me.g(y), alpha=self.eta)
+        return {"delta": w - y, "t": y.new_full((len(y),), t)}

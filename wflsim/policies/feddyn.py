@@ -1,0 +1,80 @@
+"""FedDyn. D. A. E. Acar et al., "Federated Learning Based on Dynamic Regularization", ICLR 2021, arXiv:2111.04263,
+Algorithm 1; alpha of the paper is mu here.
+
+Deviations: tau local steps instead of an exact local minimum. "sum theta_k - theta" is the sum of the differences, as
+in the released code. m clients without replacement; `sampling: bernoulli` is the code's way (each by itself with
+probability m/N, at least one). The code reports the mean of the received models, `eval_model: mean`; here the
+corrected server model is evaluated by default. `freeze_g` (g_i stays 0) and `freeze_c` (no c/mu) are ablations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from wflsim.exchange import Ask, Draw, Gather, Me
+from wflsim.policies.base import Policy, Rng, Round, Step, moved, shift
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class State:
+    w: Tensor
+    c: Tensor
+    N: int
+    mean: Tensor
+    """Of the models received last: what the released code reports."""
+
+
+class FedDyn(Policy):
+    """Each client's loss is tilted by a memory of its gradient, so that local and global optima agree."""
+
+    paper: ClassVar[str] = "Acar et al. 2021, arXiv:2111.04263"
+    down: ClassVar[str] = "1v"
+    up: ClassVar[str] = "1v"
+    needs: ClassVar[str] = "memory of 1v per client"
+
+    name: Literal["feddyn"] = "feddyn"
+    eta: Step = 0.05
+    """Learning rate."""
+    mu: Annotated[float, Field(gt=0, le=1e6)] = 0.5
+    """Dynamic regularisation, the paper's alpha; keep mu*eta*tau <= 1."""
+    sampling: Literal["uniform", "bernoulli"] = "uniform"
+    """Exactly m clients, or each with probability m/N."""
+    eval_model: Literal["server", "mean"] = "server"
+    """Evaluate w, or the mean of the received models before the correction by c."""
+    freeze_g: bool = False
+    freeze_c: bool = False
+
+    def start(self, w: Tensor, d: Sequence[int]) -> State:
+        return State(w, w.new_zeros(w.shape), len(d), w)
+
+    def round(self, x: State, s: int, rng: Rng) -> Round[State]:
+        D, a = yield Draw(self.m or x.N, scheme="bernoulli" if self.sampling == "bernoulli" else "sequential")
+        got = yield Gather([Ask(D, self.local_steps, shared={"w": x.w}, models_up=1)])
+        if not got:
+            return x
+        c = x.c - self.mu / x.N * shift(x.w, got, "y")
+        mean = moved(x.w, got, "y", a)
+        w = mean if self.freeze_c else mean - c / self.mu
+        return State(w, c, x.N, mean)
+
+    def model(self, x: State, me: Me) -> Tensor:
+        return x.w if self.eval_model == "server" else x.mean
+
+    def local_steps(self, me: Me, w: Tensor) -> Mapping[str, Tensor]:
+        g = me.memory["g"]
+        y = me.fresh(w)
+        anchor = w + g / self.mu
+        for _ in range(self.tau):
+            # y <- y - eta (grad - g + mu (y - w)), gathered around the anchor w + g/mu to save passes over memory
+            grad = me.g(y)
+            y.lerp_(anchor, self.eta * self.mu).sub_(grad, alpha=self.eta)
+        if not self.freeze_g:
+            me.memory["g"] = g - self.mu * (y - w)
+        return {"y": y}

@@ -1,0 +1,98 @@
+"""Lambda-consistent DRDM: ours, no paper has it (`algorithms.md` 11.2); the lines are those of DRDM's Algorithm 1.
+
+DRDM's fixed points solve sum grad f_i = 0 whatever lambda is, because every client's memory enters c with weight 1/N:
+lambda only changes how often clients are visited. Here lambda_i stands in the local objective, D is uniform, and
+everything else is DRDM: a fixed point has g_i = N lambda_i grad f_i(w) and c = 0, that is sum lambda_i grad f_i(w) = 0.
+Two things keep it stable. N lambda_i may reach N, so client i steps with eta_i = eta min(1, kappa/(N lambda_i)), which
+bounds N lambda_i eta_i by kappa eta and moves no fixed point; and gamma decays, a constant one oscillates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from wflsim.exchange import Ask, Draw, Gather, Me
+from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Step, Vector, moved, shift
+from wflsim.policies.dual import dual_update
+from wflsim.policies.steps import Decay, DecayingCoefficient, DecayingStep, Evaluated, at, evaluated
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class State:
+    w: Tensor
+    c: Tensor
+    lam: Vector
+    shown: Tensor
+    """What is evaluated."""
+
+
+class LambdaDRDM(Policy):
+    """DRDM with lambda in the local objectives instead of in the draw, so that its limit is the worst mixture's."""
+
+    paper: ClassVar[str] = "ours, after DRDM"
+    down: ClassVar[str] = "1v+2s / 1v"
+    up: ClassVar[str] = "2v / 1s"
+    needs: ClassVar[str] = "memory of 1v per client"
+
+    name: Literal["lambda_drdm"] = "lambda_drdm"
+    m: Count
+    """Clients drawn per round, in either phase."""
+    eta: DecayingStep = 0.05
+    """Learning rate."""
+    kappa: Step = 2.0
+    """The largest N lambda_i that is taken at full step."""
+    mu: Annotated[float, Field(gt=0, le=1e6)] = 0.5
+    """Dynamic regularisation; keep mu*eta*tau <= 1."""
+    gamma: DecayingCoefficient = Decay(start=5e-4)
+    """Step of the dual variable."""
+    floor: Coefficient = 0.0
+    """lambda_i >= floor/N; nobody is drawn by lambda, so zeros do no harm."""
+    dual_loss: Literal["minibatch", "full"] = "minibatch"
+    """Samples on which the losses of the second phase are taken."""
+    eval_model: Evaluated = "server"
+
+    def start(self, w: Tensor, d: Sequence[int]) -> State:
+        return State(w, w.new_zeros(w.shape), np.full(len(d), 1 / len(d)), w)
+
+    def round(self, x: State, s: int, rng: Rng) -> Round[State]:
+        N, mu = len(x.lam), self.mu
+        D, a = yield Draw(self.m)                                                                  # line 5, uniform
+        t = int(rng("snapshot").integers(1, self.tau + 1))                                         # line 6
+        work, rows = partial(self.local_steps, eta=at(self.eta, s)), {"Nlam": x.w.new_tensor(N * x.lam[D])}
+        got = yield Gather([Ask(D, work, shared={"w": x.w, "t": t}, each=rows, models_up=2)])      # lines 7-12
+        if not got:
+            return x
+        c_t = x.c - mu / N * shift(x.w, got, "z")                                                  # line 17
+        c = x.c - mu / N * shift(x.w, got, "y")                                                    # line 18
+        w_t = moved(x.w, got, "z", a) - c_t / mu                                                   # line 19
+        w = moved(x.w, got, "y", a) - c / mu                                                       # line 20
+        step, full = self.tau * at(self.gamma, s), self.dual_loss == "full"
+        lam = yield from dual_update(x.lam, w_t, step, m=self.m, floor=self.floor / N, full=full)  # line 21
+        return State(w, c, lam, evaluated(self.eval_model, x.shown, w, s))
+
+    def model(self, x: State, me: Me) -> Tensor:
+        return x.shown
+
+    def local_steps(self, me: Me, w: Tensor, t: int, Nlam: Tensor, eta: float) -> Mapping[str, Tensor]:
+        g = me.memory["g"]
+        y = me.fresh(w)
+        anchor = w + g / self.mu
+        eta_i = (eta * (self.kappa / Nlam).clamp(max=1.0)).unsqueeze(-1)
+        pull, push = eta_i * self.mu, eta_i * Nlam.unsqueeze(-1)
+        for k in range(1, self.tau + 1):
+            # y <- y - eta_i (N lambda_i grad - g - mu (w - y))
+            grad = me.g(y)
+            y.lerp_(anchor, pull).sub_(grad.mul_(push))
+            if k == t:
+                z = y if t == self.tau else y.clone()  # the last iterate is y itself: sent, and paid for, once
+        me.memory["g"] = g - self.mu * (y - w)                                                     # line 10
+        return {"y": y, "z": z}

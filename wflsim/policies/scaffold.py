@@ -1,0 +1,87 @@
+"""SCAFFOLD. S. P. Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning", ICML 2020,
+arXiv:1910.06378, Algorithm 1; x of the paper is w here, K is tau.
+
+Deviations: none known. `option: I` takes the new c_i as the gradient at w over all local data (an extra pass, and it is
+metered as one); II, the default, from the steps already taken. `compact_uplink` lets the server compute dc_i = -c -
+dy_i/(K eta_l) itself, which is possible with option II and halves the upload (SCALLION's observation).
+`freeze_c` keeps c and c_i at 0 (an ablation: FedAvg).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from wflsim.exchange import Ask, Draw, Gather, Me
+from wflsim.policies.base import Policy, Rng, Round, Step, total, weighted
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class State:
+    w: Tensor
+    c: Tensor
+    N: int
+
+
+class SCAFFOLD(Policy):
+    """Local steps corrected by control variates: c_i estimates client i's gradient, c everybody's."""
+
+    paper: ClassVar[str] = "Karimireddy et al. 2020, arXiv:1910.06378"
+    down: ClassVar[str] = "2v"
+    up: ClassVar[str] = "2v"
+    needs: ClassVar[str] = "memory of 1v per client"
+
+    name: Literal["scaffold"] = "scaffold"
+    eta_l: Step = 0.05
+    """Local learning rate."""
+    eta_g: Step = 1.0
+    """Global learning rate."""
+    option: Literal["I", "II"] = "II"
+    """c_i: gradient over all local data at w (I), or mean of the gradients along the local path (II)."""
+    compact_uplink: bool = False
+    """Send dy only; the server knows the rest."""
+    freeze_c: bool = False
+
+    @model_validator(mode="after")
+    def _reconstructible(self) -> Self:
+        if self.compact_uplink and (self.option == "I" or self.freeze_c):
+            raise ValueError("compact_uplink needs option: II without freeze_c: only then dc follows from dy")
+        return self
+
+    def start(self, w: Tensor, d: Sequence[int]) -> State:
+        return State(w, w.new_zeros(w.shape), len(d))
+
+    def round(self, x: State, s: int, rng: Rng) -> Round[State]:
+        D, a = yield Draw(self.m or x.N)
+        models_up = 1 if self.compact_uplink else 2
+        got = yield Gather([Ask(D, self.local_steps, shared={"w": x.w, "c": x.c}, models_up=models_up)])
+        if not got:
+            return x
+        w = x.w + self.eta_g * weighted(x.w, got, "dy", a)                                         # lines 16, 17
+        if self.compact_uplink:
+            dc = -len(got) * x.c - total(x.w, got, "dy") / (self.tau * self.eta_l)
+        else:
+            dc = total(x.w, got, "dc")
+        return State(w, x.c + dc / x.N, x.N)
+
+    def local_steps(self, me: Me, w: Tensor, c: Tensor) -> Mapping[str, Tensor]:
+        c_i = me.memory["c"]
+        y = me.fresh(w)
+        correction = c - c_i
+        for _ in range(self.tau):                                                                  # lines 9-11
+            grad = me.g(y)
+            y.sub_(grad.add_(correction), alpha=self.eta_l)
+        if self.freeze_c:
+            c_new = c_i
+        elif self.option == "I":                                                                   # line 12
+            c_new = me.g(me.fresh(w), on=me.everything)
+        else:
+            c_new = c_i - c + (w - y) / (self.tau * self.eta_l)
+        me.memory["c"] = c_new                                                                     # line 14
+        return {"dy": y - w} if self.compact_uplink else {"dy": y - w, "dc": c_new - c_i}          # line 13

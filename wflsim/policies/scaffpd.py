@@ -1,0 +1,117 @@
+"""SCAFF-PD. Y. Yu, S. P. Karimireddy, Y. Ma, M. I. Jordan, "Scaff-PD: Communication Efficient Fair and Robust
+Federated Learning", 2023, arXiv:2307.13381, Algorithms 1 and 2; x of the paper is w here, J is tau.
+
+Readings, the paper being silent or unavailable: squared Euclidean distance for the Bregman term; tau_x = J eta_l eta_g;
+psi = rho/(2N) sum (N lambda_i - 1)^2 for chi2; theta constant.
+m < N (the paper has m = N): D uniform, both phases on the same clients; of the absent the last known loss counts (at
+first: the mean of those heard), `absent: ipw` takes zeros and N/m instead; lambda is renormalised over those heard.
+Lost in phase A: absent. Lost in phase B: its loss counts, its step does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from wflsim.exchange import Ask, Draw, Gather, Me
+from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, Vector, weighted
+from wflsim.policies.simplex import project
+from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, at, evaluated
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class State:
+    w: Tensor
+    lam: Vector
+    L: Vector
+    """Last known losses; empty before anybody was heard."""
+    shown: Tensor
+    """What is evaluated."""
+
+
+class SCAFFPD(Policy):
+    """Accelerated primal-dual steps: extrapolated losses move lambda, drift-corrected local steps move the model."""
+
+    paper: ClassVar[str] = "Yu et al. 2023, arXiv:2307.13381"
+    down: ClassVar[str] = "1v / 1v"
+    up: ClassVar[str] = "1v+1s / 1v"
+    needs: ClassVar[str] = "scratch of 2v per client between phases"
+
+    name: Literal["scaffpd"] = "scaffpd"
+    eta_l: DecayingStep = 0.05
+    """Local learning rate."""
+    eta_g: Step = 1.0
+    """Global learning rate: tau_x = J eta_l eta_g."""
+    sigma: DecayingCoefficient = 5e-3
+    """Step of the dual variable."""
+    theta: Coefficient = 1.0
+    """Extrapolation of the losses."""
+    psi: Literal["none", "chi2"] = "none"
+    """Regularisation of lambda."""
+    rho: Coefficient = 0.1
+    """Strength of chi2."""
+    floor: Coefficient = 0.0
+    """lambda_i >= floor/N."""
+    loss: Literal["full", "minibatch"] = "full"
+    """L_i on all local data (a pass of its own), or on the minibatch of c_i."""
+    absent: Literal["stale", "ipw"] = "stale"
+    """Losses of clients not heard (m < N)."""
+    eval_model: Evaluated = "server"
+
+    def start(self, w: Tensor, d: Sequence[int]) -> State:
+        return State(w, np.full(len(d), 1 / len(d)), np.empty(0), w)
+
+    def round(self, x: State, s: int, rng: Rng) -> Round[State]:
+        N, eta_l = len(x.lam), at(self.eta_l, s)
+        D, _ = yield Draw(self.m or N)
+        heard = yield Gather([Ask(D, self.loss_and_gradient, shared={"w": x.w})])
+        if not heard:
+            return x
+        L = self.losses(x.L, {reply.client: float(reply["L"]) for reply in heard}, N)
+        before = x.L if len(x.L) else L
+        lam = self.ascent(x.lam, (1 + self.theta) * L - self.theta * before, at(self.sigma, s))
+        x = replace(x, lam=lam, L=L)
+        R = [reply.client for reply in heard]
+        if not lam[R].sum() > 0:  # none of those heard counts: there is no direction to go
+            return x
+        a = {i: float(lam[i] / lam[R].sum()) for i in R}
+        c = weighted(x.w, heard, "c", a)
+        got = yield Gather([Ask(R, partial(self.local_steps, eta_l=eta_l), shared={"c": c}, models_up=1)])
+        if not got:
+            return x
+        w = x.w - self.tau * eta_l * self.eta_g * weighted(x.w, got, "du", a)
+        return replace(x, w=w, shown=evaluated(self.eval_model, x.shown, w, s))
+
+    def losses(self, last: Vector, heard: Mapping[int, float], N: int) -> Vector:
+        if self.absent == "ipw":
+            return np.array([N / len(heard) * heard.get(i, 0.0) for i in range(N)])
+        first = sum(heard.values()) / len(heard)
+        return np.array([heard.get(i, last[i] if len(last) else first) for i in range(N)])
+
+    def ascent(self, lam: Vector, s: Vector, sigma: float) -> Vector:
+        """argmax over the simplex of <s, l> - psi(l) - |l - lam|^2 / (2 sigma)."""
+        N, rho = len(lam), self.rho if self.psi == "chi2" else 0.0
+        return project((lam + sigma * (s + rho)) / (1 + sigma * rho * N), self.floor / N)
+
+    def model(self, x: State, me: Me) -> Tensor:
+        return x.shown
+
+    def loss_and_gradient(self, me: Me, w: Tensor) -> Mapping[str, Tensor]:
+        y = me.fresh(w)
+        c, L = me.gf(y) if self.loss == "minibatch" else (me.g(y), me.f(y, on=me.everything))
+        me.scratch["w"], me.scratch["c"] = y, c
+        return {"c": c, "L": L}
+
+    def local_steps(self, me: Me, c: Tensor, eta_l: float) -> Mapping[str, Tensor]:
+        w, correction = me.scratch["w"], c - me.scratch["c"]
+        u = w.clone()
+        for _ in range(self.tau):
+            u.sub_(me.g(u).add_(correction), alpha=eta_l)
+        return {"du": (w - u) / (eta_l * self.tau)}
