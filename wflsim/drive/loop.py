@@ -137,7 +137,8 @@ def carry(step: Step, carrier: Carrier) -> list[Outcome] | Outcome | None:
     if step.kind == "gather":
         return carrier.gather(step.orders, step.until)
     if step.kind == "send":
-        return carrier.send(step.orders)
+        carrier.send(step.orders)
+        return None
     return carrier.receive()
 
 
@@ -181,7 +182,7 @@ def client_rows(s: int, evaluation: Evaluation | None) -> list[ClientRow]:
     """One row per client at an evaluation."""
     if evaluation is None:
         return []
-    lam = evaluation.lam or [None] * len(evaluation.accuracy)
+    lam: Sequence[float | None] = evaluation.lam or [None] * len(evaluation.accuracy)
     return [
         ClientRow(s, i, accuracy, loss, weight)
         for i, (accuracy, loss, weight) in enumerate(zip(evaluation.accuracy, evaluation.loss, lam, strict=True))

@@ -28,7 +28,7 @@ class Training:
         self.seed = seed
         self.evaluate_every = evaluate_every
         self.state = policy.start(learner.initial(), learner.samples)
-        self._under_way: dict[int, Result] = {}
+        self._under_way: list[Result] = []
         self._sent: Counter[int] = Counter()
 
     def round(self, s: int) -> Flow:
@@ -74,12 +74,13 @@ class Training:
         keys = [(self._sent[i], 0) for i in ask.cohort]
         self._sent.update(ask.cohort)
         orders, results = self._run(ask, keys, s, phase, 0)
-        self._under_way.update((result.client, result) for result in results)
+        self._under_way += results
         yield Step("send", orders, None)
 
     def _receive(self, request: Receive) -> Generator[Step, Outcome, Reply | Lost]:
         outcome = yield Step("receive", [], None)
-        return self._end(self._under_way.pop(outcome.client), outcome)
+        first = next(i for i, result in enumerate(self._under_way) if result.client == outcome.client)
+        return self._end(self._under_way.pop(first), outcome)
 
     def _run(
         self, ask: Ask, keys: Sequence[tuple[int, int]], s: int, phase: int, number: int
@@ -122,7 +123,7 @@ class Training:
         """All that learning needs to go on, as plain containers and tensors."""
         return {
             "state": pack({field.name: getattr(self.state, field.name) for field in fields(self.state)}),
-            "under_way": [pack(result) for result in self._under_way.values()],
+            "under_way": [pack(result) for result in self._under_way],
             "sent": dict(self._sent),
             "learner": self.learner.snapshot(),
         }
@@ -130,8 +131,7 @@ class Training:
     def restore(self, saved: dict[str, Any]) -> None:
         """Inverse of `snapshot`."""
         self.state = type(self.state)(**unpack(saved["state"]))
-        results = [Result(**unpack(result)) for result in saved["under_way"]]
-        self._under_way = {result.client: result for result in results}
+        self._under_way = [Result(**unpack(result)) for result in saved["under_way"]]
         self._sent = Counter(saved["sent"])
         self.learner.restore(saved["learner"])
 

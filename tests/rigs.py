@@ -1,0 +1,87 @@
+"""Small complete rigs for tests: a real learner on digits, a world, a sink in memory, and one way to run them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from wflsim.drive.loop import Instant, drive
+from wflsim.drive.replay import Replay
+from wflsim.drive.training import Training
+from wflsim.learning.build import build
+from wflsim.learning.data import DataSpec
+from wflsim.learning.partition import PartitionSpec
+from wflsim.learning.specs import ModelSpec, TrainSpec
+from wflsim.learning.trainer import Learner
+from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
+from wflsim.world.carrier import World, WorldSpec
+
+CLIENTS = 6
+RADIO = {"snr": "10 dB", "bandwidth": "200 kHz", "power": "100 mW"}
+LOSSY = {"radio": {**RADIO, "loss": {"probability": 0.3}}}
+UNEVEN = ["10 dB", "0 dB", "5 dB", "10 dB", "0 dB", "5 dB"]
+HARSH = {
+    "radio": {**RADIO, "loss": {"probability": 0.3}, "snr": UNEVEN},
+    "devices": {"cycles_per_sample": 1e6},
+    "server": {"deadline": "0.3 s"},
+}
+"""30 % losses, and a deadline that the clients at 0 dB miss when they send two models."""
+
+
+class Rows:
+    """A sink that keeps everything."""
+
+    def __init__(self) -> None:
+        self.trace: list[TraceRound] = []
+        self.rounds: list[RoundRow] = []
+        self.clients: list[ClientRow] = []
+        self.legs: list[Leg] = []
+
+    def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
+        self.trace.append(entry)
+        self.rounds.append(row)
+        self.clients += clients
+        self.legs += legs
+
+
+def learner(seed: int = 0, clients: int = CLIENTS, threads: int = 1, model: str = "linear", **train: Any) -> Learner:
+    """Digits, unevenly split."""
+    return build(
+        TypeAdapter(DataSpec).validate_python({"name": "digits"}),
+        TypeAdapter(PartitionSpec).validate_python({"kind": "zipf_dirichlet", "alpha": 0.3, "sigma": 0.5}),
+        TypeAdapter(ModelSpec).validate_python({"name": model}),
+        TrainSpec(**{"batch": 16, **train}),
+        clients,
+        seed,
+        threads,
+    )
+
+
+def world(spec: dict[str, Any] | None = None, seed: int = 0, clients: int = CLIENTS, flops: float = 0.0) -> World:
+    return World(WorldSpec.model_validate({"radio": RADIO, **(spec or {})}), clients, seed, flops)
+
+
+def rounds(count: int) -> Any:
+    """A stop rule."""
+    return lambda row: "done" if row.round + 1 >= count else None
+
+
+def rehearse(policy: Any, count: int = 4, seed: int = 0, **kwargs: Any) -> tuple[Rows, Training]:
+    rows, training = Rows(), Training(policy, learner(seed, **kwargs), seed)
+    drive(training, Instant(CLIENTS), rows, rounds(count), CLIENTS, seed)
+    return rows, training
+
+
+def live(
+    policy: Any, spec: dict[str, Any] | None = None, count: int = 4, seed: int = 0, **kwargs: Any
+) -> tuple[Rows, Training]:
+    rows, training = Rows(), Training(policy, learner(seed, **kwargs), seed)
+    drive(training, world(spec, seed), rows, rounds(count), CLIENTS, seed)
+    return rows, training
+
+
+def replay(trace: list[TraceRound], spec: dict[str, Any] | None = None, seed: int = 0) -> Rows:
+    rows = Rows()
+    drive(Replay(trace), world(spec, seed), rows, rounds(len(trace)), CLIENTS, seed)
+    return rows

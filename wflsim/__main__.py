@@ -1,0 +1,5 @@
+"""`python -m wflsim`."""
+
+from wflsim.cli import main
+
+main()

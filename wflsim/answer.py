@@ -1,0 +1,106 @@
+"""The answer in one sentence, and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from wflsim.tables import Interval, Results
+
+SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"))
+
+
+def si(value: float, unit: str) -> str:
+    """1312.4 J -> 1.31 kJ."""
+    if not np.isfinite(value):
+        return "-"
+    if value == 0:
+        return f"0 {unit}"
+    scale, prefix = next(((s, p) for s, p in SCALES if abs(value) >= s), SCALES[-1])
+    return f"{value / scale:.3g} {prefix}{unit}"
+
+
+def duration(seconds: float) -> str:
+    """Simulated time as people say it."""
+    if not np.isfinite(seconds):
+        return "-"
+    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return si(seconds, "s")
+
+
+def interval(row: dict[str, float], name: str, show: Callable[[float], str]) -> str:
+    """mean [low, high]."""
+    text = show(row[name])
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return f"{text} [{show(low)}, {show(high)}]" if np.isfinite(low) else text
+
+
+def answer(results: Results) -> str:
+    """Which policy reaches the target for the least energy, by how much, on how many seeds."""
+    rows = results.policies
+    if results.target is None:
+        best = max(rows.values(), key=lambda row: row["final_worst"])
+        return (
+            f"{best['policy']} ends with the best worst-case accuracy, "
+            f"{interval(best, 'final_worst', percent)} (no target set)."
+        )
+    goal = f"{percent(results.target['accuracy'])} {results.target['metric']}-case accuracy"
+    goal = goal.replace("average-case", "average")
+    reached = {name: row for name, row in rows.items() if row["p_reach"] > 0}
+    if not reached:
+        best = max(rows.values(), key=lambda row: row["final_worst"])
+        return (
+            f"No policy reaches {goal}; {best['policy']} comes nearest with a worst client at "
+            f"{interval(best, 'final_worst', percent)}."
+        )
+    # the surest first: a policy that sometimes misses is not cheaper, it is unfinished
+    order = sorted(reached.values(), key=lambda row: (-row["p_reach"], row["energy_j"]))
+    best = order[0]
+    runs = results.runs
+    hits, seeds = int(runs[runs["policy"] == best["policy"]]["reached"].sum()), int(best["seeds"])
+    cost = interval(best, "energy_j", lambda joules: si(joules, "J"))
+    text = f"{best['policy']} reaches {goal} with {cost}"
+    others = [row for row in rows.values() if row["policy"] != best["policy"]]
+    if others:
+        text += ", " + "; ".join(_against(results, str(best["policy"]), str(other["policy"])) for other in others)
+    sure = f"reached by {hits} of {seeds} seeds"
+    return f"{text} ({sure}; 95 % intervals)."
+
+
+def _against(results: Results, best: str, other: str) -> str:
+    """Paired on common seeds, as a ratio: the sky and the data of a seed are the same for both."""
+    runs = results.runs.set_index(["policy", "seed"])
+    pair = runs.loc[best].join(runs.loc[other], rsuffix="_other", how="inner")
+    ratio = Interval.of(np.log(pair["energy_j"] / pair["energy_j_other"]).tolist())
+    saved, low, high = (1 - np.exp(value) for value in (ratio.mean, ratio.high, ratio.low))
+    bounds = f" [{low:.0%}, {high:.0%}]" if np.isfinite(low) else ""
+    missed = int((pair["reached_other"] == 0).sum())
+    at_least = f" (which missed it on {missed} of {len(pair)} seeds)" if missed else ""
+    if saved < 0:
+        return f"{-saved:.0%} more than {other}{at_least}"
+    return f"{'at least ' if missed else ''}{saved:.0%}{bounds} less than {other}{at_least}".replace("%", " %")
+
+
+def percent(share: float) -> str:
+    return "-" if not np.isfinite(share) else f"{100 * share:.1f} %".replace(".0 %", " %")
+
+
+def notes(results: Results) -> list[str]:
+    """What a reader must know before believing the table: missed targets, divergence, losses, the noise floor."""
+    found = []
+    for row in results.status.to_dict("records"):
+        if row["status"] == "diverged":
+            found.append(f"diverged: {row['policy']} seed {row['seed']}: {row['reason']}")
+    for label, runs in results.runs.groupby("policy", sort=False):
+        if results.target and (missed := int((runs["reached"] == 0).sum())):
+            found.append(
+                f"{label} missed the target on {missed} of {len(runs)} seeds; those count with all they spent, "
+                f"so its costs are lower bounds"
+            )
+        asked, delivered = runs["asked"].sum(), runs["delivered"].sum()
+        if delivered < asked:
+            found.append(f"{label}: {asked - delivered:.0f} of {asked:.0f} replies were lost or late")
+    return found

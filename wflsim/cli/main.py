@@ -1,0 +1,149 @@
+"""Commands. Each parses, calls one function below, and prints; errors become one message and an exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from wflsim.errors import ScenarioError, WflsimError
+
+app = typer.Typer(
+    name="wflsim",
+    help="Wireless-aware federated-learning simulator: one scenario in; energy, time and accuracy with intervals out.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out = Console()
+err = Console(stderr=True)
+
+ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO", help="A scenario file (YAML).")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY.PATH=VALUE", help="Change a key, e.g. --set radio.snr='5 dB'. Repeatable."),
+]
+
+
+@app.command()
+def run(
+    scenario: ScenarioFile,
+    out_dir: Annotated[Path | None, typer.Option("--out", help="Where results go; default runs/NAME.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of Monte-Carlo seeds instead of the file's.")] = None,
+    overrides: Overrides = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one per core.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Discard earlier results in the folder.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, for scripts.")] = False,
+) -> None:
+    """Run a scenario: every policy with every seed. The same command continues an interrupted run."""
+    from wflsim import experiment
+    from wflsim.answer import answer, notes
+    from wflsim.cli.progress import progress
+    from wflsim.cli.show import summary_table
+    from wflsim.scenario import load, slug
+
+    loaded = load(scenario, [*(overrides or []), *([f"seeds={seeds}"] if seeds else [])])
+    folder = out_dir or experiment.RUNS / slug(loaded.name)
+    console = err if as_json else out
+    console.print(f"results: {folder}", markup=False, highlight=False)
+    cells = [(f"{cell.folder.parent.name} seed {cell.seed}", cell.folder) for cell in experiment.cells(loaded, folder)]
+    with progress(console, cells, loaded.stop.rounds):
+        results = experiment.run(loaded, folder, workers, fresh)
+    if as_json:
+        records = json.loads(results.summary.to_json(orient="records", double_precision=15))
+        sys.stdout.write(json.dumps({"answer": answer(results), "folder": str(folder), "summary": records}) + "\n")
+        return
+    out.print(summary_table(results))
+    for note in notes(results):
+        out.print(note, markup=False, highlight=False)
+    out.print(answer(results), markup=False, highlight=False, style="bold")
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path] | None, typer.Argument(metavar="SCENARIO...", help="Scenario files.")] = None,
+    overrides: Overrides = None,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of scenarios, for editors.")] = False,
+) -> None:
+    """Validate scenarios without running them, and say what would run."""
+    from wflsim.scenario import Scenario, load
+
+    if schema:
+        sys.stdout.write(json.dumps(Scenario.model_json_schema(), indent=2) + "\n")
+        return
+    if not files:
+        raise ScenarioError("check: name at least one scenario file, or --schema")
+    findings: list[str] = []
+    good = []
+    for file in files:
+        try:
+            good.append((file, load(file, overrides or [])))
+        except ScenarioError as error:
+            findings.append(str(error))
+    if findings:
+        raise ScenarioError("\n".join(findings))
+    from wflsim.cli.preview import preview
+
+    for file, loaded in good:
+        out.print(f"{file}: ok", markup=False, highlight=False)
+        out.print(preview(loaded))
+
+
+@app.command(name="list")
+def list_(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="policies, models, datasets, radios or devices.")] = "all",
+) -> None:
+    """What there is to choose from."""
+    from wflsim.cli.catalogue import kinds_table, policies_table
+
+    tables: dict[str, Callable[[], Table]] = {
+        "policies": policies_table,
+        "models": lambda: kinds_table("models", "model", "train"),
+        "datasets": lambda: kinds_table("data sets and partitions", "data", "partition"),
+        "radios": lambda: kinds_table("radio and cell", "radio", "cell"),
+        "devices": lambda: kinds_table("devices and server", "devices", "server"),
+    }
+    if what != "all" and what not in tables:
+        raise ScenarioError(f"list: got {what!r}; allowed: {', '.join(tables)}")
+    for name in tables if what == "all" else [what]:
+        out.print(tables[name]())
+
+
+@app.command()
+def new(file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")]) -> None:
+    """Write a commented starter scenario that runs as it is."""
+    from wflsim.cli.starter import STARTER
+
+    try:
+        with file.open("x", encoding="utf-8") as target:
+            target.write(STARTER.format(file=file, name=file.stem if file.stem.isprintable() else "starter"))
+    except FileExistsError:
+        raise ScenarioError(f"{file} exists already; choose another name") from None
+    except OSError as error:
+        raise ScenarioError(f"cannot write {file}: {error.strerror or error}") from None
+    out.print(f"wrote {file}\nnext: wflsim check {file}\n      wflsim run {file}", markup=False, highlight=False)
+
+
+def main() -> None:
+    """Entry point: exit code 2 for what the user wrote, 1 for what went wrong, 130 for Ctrl-C; never a traceback."""
+    try:
+        app(standalone_mode=True)
+    except ScenarioError as error:
+        _say(error)
+        sys.exit(2)
+    except WflsimError as error:
+        _say(error)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        err.print("\ninterrupted; the same command goes on from the last checkpoint", markup=False)
+        sys.exit(130)
+
+
+def _say(error: WflsimError) -> None:
+    err.print(f"wflsim: {error}", markup=False, highlight=False, style="red", soft_wrap=True)

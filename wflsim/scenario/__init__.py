@@ -1,0 +1,69 @@
+"""YAML -> frozen Scenario. Units, line numbers and messages live at this edge only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from wflsim.errors import ScenarioError
+from wflsim.scenario.explain import explain, nearest
+from wflsim.scenario.schema import Scenario, slug
+from wflsim.scenario.source import Source, dotted, parse, read
+
+__all__ = ["Scenario", "build", "dump", "load", "slug"]
+
+
+def load(path: str | Path, overrides: Sequence[str] = ()) -> Scenario:
+    """The scenario in a file, with `key.path=value` overrides applied before validation."""
+    return build(read(Path(path)), overrides)
+
+
+def build(source: Source, overrides: Sequence[str] = ()) -> Scenario:
+    """A validated scenario; every finding at once, as one ScenarioError."""
+    for override in overrides:
+        _apply(source, override)
+    try:
+        return Scenario.model_validate(source.data)
+    except ValidationError as error:
+        raise explain(error, source, Scenario) from None
+
+
+def dump(scenario: Scenario) -> str:
+    """The resolved scenario as YAML that loads to the same scenario: every default spelled out, SI units."""
+    return yaml.safe_dump(scenario.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=120)
+
+
+def _apply(source: Source, override: str) -> None:
+    """Set one key of the document; list items by position, policies also by label or name."""
+    key, equals, text = override.partition("=")
+    if not equals or not key.strip():
+        raise ScenarioError(f"--set {override}: write it as key.path=value, e.g. --set radio.bandwidth='5 MHz'")
+    parts = key.strip().split(".")
+    value = parse(f"value: {text}" if text.strip() else "value: ''", f"--set {key}").data["value"]
+    node: Any = source.data
+    path: list[str | int] = []
+    for i, part in enumerate(parts):
+        last = i == len(parts) - 1
+        step = _index(node, part, override) if isinstance(node, list) else part
+        path.append(step)
+        if not isinstance(node, dict | list):
+            raise ScenarioError(f"--set {override}: {dotted(path[:-1])} is a single value and has no key {part!r}")
+        if last:
+            node[step] = value  # type: ignore[index]
+            source.lines.pop(tuple(path), None)
+        else:
+            node = node[int(step)] if isinstance(node, list) else node.setdefault(part, {})
+
+
+def _index(items: list[Any], part: str, override: str) -> int:
+    names = [str(item.get("label") or item.get("name")) if isinstance(item, dict) else "" for item in items]
+    if part in names:
+        return names.index(part)
+    if part.isdecimal() and int(part) < len(items):
+        return int(part)
+    allowed = ", ".join([name for name in names if name] + [f"0..{len(items) - 1}"])
+    raise ScenarioError(f"--set {override}: no item {part!r}{nearest(part, names)}; there is {allowed}")

@@ -1,0 +1,185 @@
+"""Rows -> tables: what a finished (or half-finished) run folder says, with intervals. Reads files only, no torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import yaml
+from scipy import stats
+
+from wflsim.errors import StoreError
+
+LEVEL = 0.95
+COSTS = {
+    "rounds": "rounds",
+    "energy_j": "energy_j",
+    "paper_energy_j": "paper_energy_j",
+    "time_s": "time_s",
+    "up_bits": "up_bits",
+    "down_bits": "down_bits",
+}
+FINALS = ("average", "worst", "std", "worst10", "jain")
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean and its 95 % interval over seeds."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Interval:
+        """Student's t; one value alone has no interval."""
+        mean = float(np.mean(values))
+        if len(values) < 2:
+            return cls(mean, np.nan, np.nan)
+        half = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
+        return cls(mean, mean - half, mean + half)
+
+    @classmethod
+    def of_share(cls, successes: int, trials: int) -> Interval:
+        """Clopper-Pearson: honest for 5 of 5."""
+        low, high = stats.binomtest(successes, trials).proportion_ci(LEVEL, method="exact")
+        return cls(successes / trials, float(low), float(high))
+
+
+def cumulated(rounds: pd.DataFrame) -> pd.DataFrame:
+    """One run's costs as running sums: what it had taken to get to the end of each round."""
+    sums = rounds[["energy_j", "paper_energy_j", "up_bits", "down_bits"]].cumsum()
+    return sums.assign(rounds=rounds["round"] + 1, time_s=rounds["end_s"])
+
+
+def hit(rounds: pd.DataFrame, target: Mapping[str, Any]) -> int | None:
+    """Position of the evaluation at which the target was first reached and then held; None if it never was."""
+    seen = rounds[target["metric"]].dropna()
+    held = 0
+    for position, above in enumerate(seen >= target["accuracy"]):
+        held = held + 1 if above else 0
+        if held == target["hold"]:
+            return int(seen.index[position - held + 1])
+    return None
+
+
+def run_facts(rounds: pd.DataFrame, target: Mapping[str, Any] | None) -> dict[str, float]:
+    """One run in one line: costs to target (of the whole run, if it missed) and the last evaluation."""
+    rounds = rounds.reset_index(drop=True)
+    costs = cumulated(rounds)
+    at = hit(rounds, target) if target else None
+    facts = {name: float(costs[column].iloc[-1 if at is None else at]) for name, column in COSTS.items()}
+    evaluated = rounds.dropna(subset=["worst"])
+    finals = {f"final_{name}": float(evaluated[name].iloc[-1]) if len(evaluated) else np.nan for name in FINALS}
+    latency_s = rounds["end_s"] - rounds["start_s"]
+    return {
+        "reached": float(at is not None),
+        **facts,
+        **finals,
+        "latency_p50_s": float(latency_s.quantile(0.5)),
+        "latency_p95_s": float(latency_s.quantile(0.95)),
+        "asked": float(rounds["asked"].sum()),
+        "delivered": float(rounds["delivered"].sum()),
+    }
+
+
+class Results:
+    """A run folder as pandas frames: `rounds`, `clients`, `legs`, `runs` (a line per seed) and `summary`."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        try:
+            self.scenario: dict[str, Any] = yaml.safe_load((self.folder / "scenario.yaml").read_text(encoding="utf-8"))
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            raise StoreError(f"{self.folder} is not a run folder of wflsim: {error}") from error
+        self.target: dict[str, Any] | None = self.scenario["stop"].get("target")
+
+    @cached_property
+    def cells(self) -> dict[tuple[str, int], Path]:
+        """(policy, seed) -> folder of that run, in the scenario's order of policies."""
+        found = [(path.parent.name, int(path.name[5:]), path) for path in self.folder.glob("*/seed-*") if path.is_dir()]
+        order = {label: i for i, label in enumerate(dict.fromkeys(self.labels))}
+        found = [entry for entry in found if entry[0] in order]
+        return {(label, seed): path for label, seed, path in sorted(found, key=lambda e: (order[e[0]], e[1]))}
+
+    @property
+    def labels(self) -> list[str]:
+        return [str(entry) for entry in json.loads((self.folder / "run.json").read_text(encoding="utf-8"))["labels"]]
+
+    def _table(self, name: str) -> pd.DataFrame:
+        frames = []
+        for (label, seed), path in self.cells.items():
+            frame = pd.read_csv(path / f"{name}.csv", float_precision="round_trip")
+            frame.insert(0, "policy", label)
+            frame.insert(1, "seed", seed)
+            frames.append(frame)
+        if not frames:
+            raise StoreError(f"{self.folder} holds no finished run yet")
+        return pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        return self._table("rounds")
+
+    @cached_property
+    def clients(self) -> pd.DataFrame:
+        return self._table("clients")
+
+    @cached_property
+    def legs(self) -> pd.DataFrame:
+        return self._table("legs")
+
+    @cached_property
+    def status(self) -> pd.DataFrame:
+        """How each run ended."""
+        rows = [
+            {"policy": label, "seed": seed, **json.loads((path / "status.json").read_text(encoding="utf-8"))}
+            for (label, seed), path in self.cells.items()
+            if (path / "status.json").exists()
+        ]
+        return pd.DataFrame(rows)
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """One line per (policy, seed)."""
+        groups = self.rounds.groupby(["policy", "seed"], sort=False)
+        rows = [
+            {"policy": key[0], "seed": key[1], **run_facts(group, self.target)}
+            for key, group in cast("Any", groups)
+        ]
+        return pd.DataFrame(rows)
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """One line per policy: mean, low and high over seeds. Runs that missed the target count with all they spent."""
+        rows = []
+        for label, runs in self.runs.groupby("policy", sort=False):
+            row: dict[str, Any] = {"policy": label, "seeds": len(runs)}
+            if self.target:
+                row |= _spread("p_reach", Interval.of_share(int(runs["reached"].sum()), len(runs)))
+            for name in (*COSTS, *(f"final_{final}" for final in FINALS), "latency_p50_s", "latency_p95_s"):
+                row |= _spread(name, Interval.of(runs[name].tolist()))
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+    @property
+    def policies(self) -> dict[str, dict[str, Any]]:
+        """The summary's lines by policy."""
+        rows = [{str(key): value for key, value in row.items()} for row in self.summary.to_dict("records")]
+        return {row["policy"]: row for row in rows}
+
+    def _repr_html_(self) -> str:
+        return str(self.summary.to_html(index=False, float_format="{:.4g}".format, escape=True))
+
+    def __repr__(self) -> str:
+        return f"Results({str(self.folder)!r})\n{self.summary.to_string(index=False, float_format='{:.4g}'.format)}"
+
+
+def _spread(name: str, interval: Interval) -> dict[str, float]:
+    return {name: interval.mean, f"{name}_low": interval.low, f"{name}_high": interval.high}
