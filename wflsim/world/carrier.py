@@ -31,7 +31,7 @@ class World:
     def __init__(self, spec: WorldSpec, clients: int, seed: int, flops_per_sample: float = 0.0) -> None:
         self._env = simpy.Environment()
         self._legs: list[Leg] = []
-        radio = Radio(spec.radio, seed)
+        radio = Radio(spec.radio, spec.cell, seed)
         self._cell = Cell(spec.cell, self._env, radio)
         fleet = build_fleet(spec.devices, clients, seed, flops_per_sample)
         self._devices = [
@@ -57,11 +57,12 @@ class World:
         """Clients that could take an order now; if there are none, the clock jumps to when there are."""
         if not self._wait_for_any(range(len(self._devices))):
             raise Exhausted("nobody can ever serve again")
-        return [device.client for device in self._devices if device.ready]
+        ready = [device.client for device in self._devices if device.ready]
+        # To the server, a client whose reply lies unread is still at work.
+        unread = {outcome.client for outcome in self._arrived}
+        return [client for client in ready if client not in unread] or ready
 
-    def select(
-        self, draw: Draw, race: NDArray[np.float64], eligible: list[int]
-    ) -> tuple[list[int], Weights] | None:
+    def select(self, draw: Draw, race: NDArray[np.float64], eligible: list[int]) -> tuple[list[int], Weights] | None:
         """The world's own choice of a cohort, or None where it has no opinion."""
         return None
 

@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import simpy
 
-from wflsim.units import Spec
 from wflsim.world.medium import Dedicated, Flow, Medium
+from wflsim.world.placement import PlacementSpec
 from wflsim.world.radio import Radio
 
 
-class CellSpec(Spec):
+class CellSpec(PlacementSpec):
     """One base station and its clients."""
 
     access: Literal["dedicated"] = "dedicated"

@@ -9,11 +9,18 @@ from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
-from wflsim.units import Spec
+from wflsim.units import Ratio, Spec, db_to_ratio
 
 Floats = NDArray[np.float64]
+
+# CQI 1 to 15 of LTE: bit/s per Hz, and the SNR in dB from which on each is decodable.
+CQI_EFFICIENCY = np.array(
+    [.1523, .2344, .3770, .6016, .8770, 1.1758, 1.4766, 1.9141, 2.4063, 2.7305, 3.3223, 3.9023, 4.5234, 5.1152, 5.5547]
+)  # fmt: skip
+CQI_THRESHOLD_DB = (-6.7, -4.7, -2.3, 0.2, 2.4, 4.3, 5.9, 8.1, 10.3, 11.7, 14.1, 16.3, 18.7, 21.0, 22.7)
+CQI_THRESHOLD = np.array([db_to_ratio(threshold_db) for threshold_db in CQI_THRESHOLD_DB])
 
 
 class RateRule(Protocol):
@@ -31,9 +38,51 @@ class Shannon(Spec):
         return np.asarray(np.log2(1.0 + snr))
 
 
+class Gap(Spec):
+    """log2(1 + SNR/gap): Shannon at a distance, as real codes are."""
+
+    kind: Literal["gap"]
+    gap: Ratio = db_to_ratio(3.0)
+
+    def efficiency(self, snr: Floats) -> Floats:
+        return np.asarray(np.log2(1.0 + snr / self.gap))
+
+
+class Cqi(Spec):
+    """The best of LTE's fifteen modulation and coding schemes that the SNR carries; below the lowest, outage."""
+
+    kind: Literal["cqi"]
+
+    def efficiency(self, snr: Floats) -> Floats:
+        index = np.searchsorted(CQI_THRESHOLD, snr, side="right")
+        return np.concatenate(([0.0], CQI_EFFICIENCY))[index]
+
+
+class Fixed(Spec):
+    """Always the same efficiency; outage while the SNR does not carry it."""
+
+    kind: Literal["fixed"]
+    efficiency_bps_per_hz: Annotated[float, Field(gt=0, le=20)] = 1.0
+
+    def efficiency(self, snr: Floats) -> Floats:
+        return np.where(np.log2(1.0 + snr) >= self.efficiency_bps_per_hz, self.efficiency_bps_per_hz, 0.0)
+
+
+class Averaged:
+    """A rule averaged over fast fading: `gains` with `weights` stand for the distribution of |h|^2."""
+
+    def __init__(self, rule: RateRule, gains: Floats, weights: Floats) -> None:
+        self._rule = rule
+        self._gains = gains
+        self._weights = weights
+
+    def efficiency(self, snr: Floats) -> Floats:
+        return np.asarray(self._rule.efficiency(np.multiply.outer(snr, self._gains)) @ self._weights)
+
+
 def by_name(given: Any) -> Any:
     """`rate: shannon` is short for `rate: {kind: shannon}`."""
     return {"kind": given} if isinstance(given, str) else given
 
 
-RateSpec = Annotated[Shannon, BeforeValidator(by_name)]
+RateSpec = Annotated[Shannon | Gap | Cqi | Fixed, Field(discriminator="kind"), BeforeValidator(by_name)]

@@ -1,0 +1,99 @@
+"""Small-scale fading as a function of (seed, client, time): a sum of plane waves, so any instant can be asked for.
+
+h(t) = sqrt(K/(K+1)) (one direct wave) + sqrt(1/(K+1)) (64 scattered waves from all around, equal power, random phase).
+Its power has mean 1; its scattered part has Clarke's autocorrelation J0(2 pi f_D t), f_D = v f_c/c. K = 0 is Rayleigh.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Field
+from scipy.special import i0e
+
+from wflsim.rng import stream
+from wflsim.units import MetresPerSecond, Ratio, Seconds, Spec, db_to_ratio
+from wflsim.world.rates import Averaged, Floats, RateRule, by_name
+
+LIGHT_M_PER_S = 299_792_458.0
+WAVES = 64
+
+
+class _Fading(Spec):
+    time: Literal["block", "ergodic"] = "block"
+    """block: the rate follows the channel, block by block; ergodic: the rate averaged over all of its states."""
+    speed: MetresPerSecond = 3 / 3.6
+    """Of the client, or of what moves around it; with `radio.carrier` it makes the Doppler shift."""
+    block: Annotated[Seconds, Field(gt=0)] | None = None
+    """How long the channel is held constant; None: the coherence time 0.423/f_D."""
+
+
+class Rayleigh(_Fading):
+    """No direct path."""
+
+    kind: Literal["rayleigh"]
+
+
+class Rician(_Fading):
+    """A direct path with K times the power of all others."""
+
+    kind: Literal["rician"]
+    k: Ratio = db_to_ratio(9.0)
+    """Default: the mean of line-of-sight clients in TR 38.901 UMa and UMi."""
+
+
+FadingSpec = Annotated[Rayleigh | Rician, Field(discriminator="kind"), BeforeValidator(by_name)]
+
+
+class Fading:
+    """|h(t)|^2 of every client in one direction."""
+
+    def __init__(self, spec: Rayleigh | Rician, carrier_hz: float, seed: int, direction: str) -> None:
+        self.doppler_hz = spec.speed * carrier_hz / LIGHT_M_PER_S
+        coherence_s = 0.423 / self.doppler_hz if self.doppler_hz > 0 else math.inf
+        self.block_s = coherence_s if spec.block is None else spec.block
+        self._k = rice_factor(spec)
+        self._seed = seed
+        self._direction = direction
+        self._waves: dict[int, tuple[Floats, Floats]] = {}
+
+    def amplitude(self, client: int, at_s: Floats) -> tuple[Floats, Floats]:
+        """Real and imaginary part of h."""
+        omega, phase = self._waves_of(client)
+        angle = np.multiply.outer(at_s, omega) + phase
+        scattered, direct = math.sqrt(1 / (self._k + 1) / WAVES), math.sqrt(self._k / (self._k + 1))
+        weights = np.concatenate(([direct], np.full(WAVES, scattered)))
+        return np.cos(angle) @ weights, np.sin(angle) @ weights
+
+    def gain(self, client: int, at_s: Floats) -> Floats:
+        """|h|^2, the factor on the mean SNR."""
+        real, imaginary = self.amplitude(client, at_s)
+        return np.asarray(real**2 + imaginary**2)
+
+    def _waves_of(self, client: int) -> tuple[Floats, Floats]:
+        """Angular frequency and phase of the direct and the scattered waves."""
+        if client not in self._waves:
+            rng = stream(self._seed, "fading", self._direction, client)
+            # Evenly spread arrival angles with one random rotation: closer to J0 than independent angles.
+            angles = (2 * math.pi * np.arange(WAVES) + rng.uniform(-math.pi, math.pi)) / WAVES
+            arrival = np.concatenate(([rng.uniform(0, 2 * math.pi)], angles))
+            phase = rng.uniform(0, 2 * math.pi, WAVES + 1)
+            self._waves[client] = 2 * math.pi * self.doppler_hz * np.cos(arrival), phase
+        return self._waves[client]
+
+
+def rice_factor(spec: Rayleigh | Rician) -> float:
+    """K, 0 without a direct path."""
+    return spec.k if isinstance(spec, Rician) else 0.0
+
+
+def averaged(rule: RateRule, k: float) -> Averaged:
+    """The rule in the mean over Rician fading, by the trapezoidal rule over ln |h|^2: its density decays both ways."""
+    log_gain = np.linspace(-24.0, 5.0, 1200)
+    gain = np.exp(log_gain)
+    bessel = 2 * np.sqrt(k * (1 + k) * gain)
+    density = (1 + k) * np.exp(bessel - k - (1 + k) * gain) * i0e(bessel)
+    weights = density * gain
+    return Averaged(rule, gain, weights / weights.sum())
