@@ -106,7 +106,10 @@ class Rough(Instant):
         self._race_order = race_order
         """Client j runs the race of client race_order[j]: a renamed population."""
         self._under_way = []
+        self.gathered = []
+        """(asked, heard) of every Gather."""
         self.received = []
+        """Outcomes of every Receive."""
 
     def eligible(self):
         busy = {client for _, client, _ in self._under_way}
@@ -123,7 +126,10 @@ class Rough(Instant):
         return Outcome(order.client, "lost" if lost else "delivered", computed=not lost or bool(luck[1] < 0.5))
 
     def gather(self, orders, until):
-        return [self.outcome(order) for order in orders]
+        outcomes = [self.outcome(order) for order in orders]
+        heard = [outcome.client for outcome in outcomes if outcome.fate == "delivered"]
+        self.gathered.append(([order.client for order in orders], heard))
+        return outcomes
 
     def send(self, orders):
         for order in orders:

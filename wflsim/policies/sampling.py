@@ -26,6 +26,8 @@ from wflsim.exchange import Draw, Weights
 Vector = NDArray[np.float64]
 Race = Callable[[int], Vector]
 """race(j): the j-th vector of N standard exponentials of this Draw, entry i belonging to client i."""
+NOTHING = 1e-15
+"""A share of lambda that is a rounding error, not a probability."""
 
 
 def pick(draw: Draw, race: Race, eligible: Sequence[int]) -> tuple[list[int], Weights]:
@@ -34,20 +36,22 @@ def pick(draw: Draw, race: Race, eligible: Sequence[int]) -> tuple[list[int], We
     N = len(E)
     lam = np.ones(N) if draw.by is None else np.asarray(draw.by, dtype=np.float64)
     lam = lam * np.isin(np.arange(N), eligible)
+    lam = lam / lam.sum() if lam.sum() > 0 else lam
+    lam = np.where(lam > NOTHING, lam, 0.0)
+    if not lam.any():
+        return [], {}
     if draw.scheme == "uniform_weighted":
         D = fastest(E, (lam > 0).astype(np.float64), draw.m)
-        share = lam / lam.sum()
-        return D, {i: float((lam > 0).sum() * share[i] / len(D)) for i in D}
+        return D, {i: float((lam > 0).sum() * lam[i] / len(D)) for i in D}
     if draw.scheme == "with_replacement":
         drawn = Counter(fastest(race(j), lam, 1)[0] for j in range(draw.m))
         return sorted(drawn), {i: drawn[i] / draw.m for i in sorted(drawn)}
     if draw.scheme == "systematic":
-        pi = inclusion(lam / lam.sum(), draw.m)
+        pi = inclusion(lam, draw.m)
         D = madow(pi, E, start=float(np.exp(-race(1)[np.argmin(E)])))  # exp(-Exp(1)) is uniform on (0, 1)
-        return D, {i: float(lam[i] / lam.sum() / pi[i]) for i in D}
+        return D, {i: float(lam[i] / pi[i]) for i in D}
     if draw.scheme == "bernoulli":
-        pi = inclusion(lam / lam.sum(), draw.m)
-        D = [int(i) for i in np.flatnonzero(-np.expm1(-E) < pi)]  # 1 - exp(-Exp(1)) is uniform on (0, 1)
+        D = [int(i) for i in np.flatnonzero(-np.expm1(-E) < inclusion(lam, draw.m))]  # 1 - exp(-Exp(1)): as well
         D = D or fastest(E, lam, 1)
     else:
         D = fastest(E, lam, draw.m)
