@@ -7,17 +7,18 @@ from hypothesis import strategies as st
 
 from wflsim.errors import DataError
 from wflsim.learning.data import DataSet, DigitsSpec, Samples, load
-from wflsim.learning.partition import ZipfDirichletSpec, class_counts, divide, fit, zipf_sizes
+from wflsim.learning.partition import class_counts, divide
+from wflsim.learning.zipf import ZipfDirichletSpec, fit, zipf_sizes
 
 quick = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
 
 def a_set(per_class, test_per_class):
-    def half(sizes):
+    def half(name, sizes):
         labels = np.repeat(np.arange(len(sizes)), sizes)
-        return Samples(np.zeros((len(labels), 1), dtype=np.float32), labels)
+        return Samples(name, np.zeros((len(labels), 1), dtype=np.float32), labels)
 
-    return DataSet(half(per_class), half(test_per_class), classes=len(per_class))
+    return DataSet(half("train", per_class), half("test", test_per_class), classes=len(per_class))
 
 
 @quick
@@ -55,7 +56,7 @@ def test_alpha_zero_gives_one_class_each_and_no_sample_twice(per_class, clients,
 
 
 def test_alpha_infinity_gives_everybody_the_mix_of_the_whole():
-    data = load(DigitsSpec(name="digits"))
+    data = load(DigitsSpec(name="digits"), 10, 0)
     for alpha in ("inf", float("inf")):
         owned = divide(ZipfDirichletSpec(alpha=alpha, sigma=0.5), data, 10, seed=0)
         table = class_counts(owned.train, data.train.y, 10)
@@ -85,12 +86,12 @@ def test_fit_moves_a_table_the_least():
 
 
 def test_the_same_seed_deals_the_same_samples_and_another_seed_does_not():
-    data = load(DigitsSpec(name="digits"))
+    data = load(DigitsSpec(name="digits"), 10, 0)
     first, again, other = (divide(ZipfDirichletSpec(), data, 10, seed) for seed in (1, 1, 2))
     assert all(np.array_equal(a, b) for a, b in zip(first.train, again.train, strict=True))
     assert any(not np.array_equal(a, b) for a, b in zip(first.train, other.train, strict=True))
 
 
 def test_more_clients_than_samples_is_refused():
-    with pytest.raises(DataError, match="3 training samples cannot be shared among 4 clients"):
+    with pytest.raises(DataError, match="3 train samples cannot be shared as 4 parts among 4 clients"):
         divide(ZipfDirichletSpec(), a_set([2, 1], [9, 9]), 4, seed=0)

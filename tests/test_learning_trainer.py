@@ -10,8 +10,9 @@ from wflsim.learning.build import build
 from wflsim.learning.client import Batches
 from wflsim.learning.data import DigitsSpec, load
 from wflsim.learning.metrics import metrics, worst_by_chance
-from wflsim.learning.partition import ZipfDirichletSpec, divide
+from wflsim.learning.partition import divide
 from wflsim.learning.specs import LinearSpec, MlpSpec, TrainSpec
+from wflsim.learning.zipf import ZipfDirichletSpec
 from wflsim.rng import stream
 
 DIGITS = DigitsSpec(name="digits")
@@ -62,7 +63,7 @@ def flat(name, module):
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_round_equals_a_plain_torch_loop(name, dtype):
-    data = load(DIGITS)
+    data = load(DIGITS, 10, 1)
     partition = ZipfDirichletSpec(alpha=0.3, sigma=1.6)  # steep: the small clients have less than one batch
     own = divide(partition, data, 10, seed=1).train
     assert min(map(len, own)) < 32
@@ -104,7 +105,7 @@ def test_gradients_and_losses_agree_with_each_other(name):
 
 
 def test_everything_is_the_mean_over_all_own_samples():
-    data, ours = load(DIGITS), learner(dtype="float64")
+    data, ours = load(DIGITS, 10, 1), learner(dtype="float64")
     own = divide(ZipfDirichletSpec(alpha=0.3, sigma=0.5), data, 10, seed=1).train
     w = ours.initial()
     done = ours.run(Ask([1, 8], lambda me, w: {"f": me.f(me.fresh(w), me.everything)}, shared={"w": w}), keys([1, 8]))
@@ -255,7 +256,7 @@ def test_a_snapshot_survives_saving_and_is_not_touched_by_what_follows(tmp_path)
 
 
 def test_evaluation_is_per_client_and_personal_models_are_their_owners():
-    data, ours = load(DIGITS), learner(dtype="float64")
+    data, ours = load(DIGITS, 10, 1), learner(dtype="float64")
     own = divide(ZipfDirichletSpec(alpha=0.3, sigma=0.5), data, 10, seed=1).test
     done = ours.run(Ask(range(10), sgd, shared={"w": ours.initial()}), keys(range(10)))
     models = torch.stack([result.items["y"] for result in done.results])

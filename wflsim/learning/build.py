@@ -24,22 +24,22 @@ def build(
     threads: int = 1,
 ) -> Learner:
     """Load the data, deal it out, and put the model on the device."""
-    loaded = load(data)
+    loaded = load(data, clients, seed)
     owned = divide(partition, loaded, clients, seed)
-    made = models.make(model, loaded.shape, loaded.classes)
+    made = models.make(model, loaded, seed)
     dtype, device = getattr(torch, train.dtype), _device(train.device)
     halves = [
         _shards(made, half, own, dtype, device)
         for half, own in ((loaded.train, owned.train), (loaded.test, owned.test))
     ]
-    return Learner(engines.choose(made), halves[0], halves[1], train, seed, threads)
+    return Learner(engines.choose(made, train.engine, device), halves[0], halves[1], train, seed, threads)
 
 
 def _shards(model: models.Model, half: Samples, owned: Owned, dtype: torch.dtype, device: str) -> Shards:
     order = np.concatenate(owned)
     sizes = [len(own) for own in owned]
     starts = [0, *np.cumsum(sizes)[:-1].tolist()]
-    x, y = model.inputs(half.x[order], dtype), torch.from_numpy(half.y[order])
+    x, y = model.inputs(model.represent(half.x)[order], dtype), torch.from_numpy(half.y[order])
     return Shards(x.to(device), y.to(device), starts, sizes)
 
 

@@ -7,9 +7,11 @@ losses [k] of the weighted sum over b.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.func import grad_and_value, vmap
 from torch.nn.functional import cross_entropy, log_softmax
 
 from wflsim.learning.models import Linear, Model
@@ -54,6 +56,38 @@ class Batched(Engine):
         return torch.cat([part.flatten(1) for part in parts], dim=1), losses.detach()
 
 
+class OneByOne(Engine):
+    """One client at a time: for convolutions on a CPU, where several at once only thrash the caches."""
+
+    chunk = 1
+
+    def loss(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
+        return mean_loss(self.model.forward(self.model.split(y[0]), x[0]), labels, weight)
+
+    def gradient(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad():
+            parameters = [part.detach().requires_grad_() for part in self.model.split(y[0])]
+            losses = mean_loss(self.model.forward(parameters, x[0]), labels, weight)
+            parts = torch.autograd.grad(losses.sum(), parameters)
+        return torch.cat([part.flatten() for part in parts]).unsqueeze(0), losses.detach()
+
+
+class Vmapped(Engine):
+    """The whole cohort in one vectorised pass: for a GPU."""
+
+    def loss(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
+        dims = (0, 0, 0, None if weight is None else 0)
+        return vmap(self._one, in_dims=dims)(y, x, labels, weight)
+
+    def gradient(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+        dims = (0, 0, 0, None if weight is None else 0)
+        gradients, losses = vmap(grad_and_value(self._one), in_dims=dims)(y, x, labels, weight)
+        return gradients, losses
+
+    def _one(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
+        return mean_loss(self.model.forward(self.model.split(y), x), labels, weight)
+
+
 class LinearSoftmax(Engine):
     """Softmax regression by hand: two batched matrix products per step, and the gradient comes out flat."""
 
@@ -70,6 +104,12 @@ class LinearSoftmax(Engine):
         return torch.bmm(residual.mT, x).view(k, -1), losses
 
 
-def choose(model: Model) -> Engine:
-    """The fastest measured for this kind of model."""
-    return LinearSoftmax(model) if type(model) is Linear else Batched(model)
+def choose(model: Model, wanted: Literal["auto", "threads", "vmap"], device: str) -> Engine:
+    """The engine a scenario names, or the fastest measured for this kind of model and device."""
+    if wanted == "auto":
+        if isinstance(model, Linear):
+            return LinearSoftmax(model)
+        if model.batched:
+            return Batched(model)
+    on_gpu = wanted == "auto" and device == "cuda"
+    return Vmapped(model) if on_gpu or wanted == "vmap" else OneByOne(model)

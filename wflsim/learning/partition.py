@@ -1,41 +1,66 @@
-"""Who owns which samples: Zipf sizes x Dirichlet class mixes, the same mix for a client's train and test samples."""
+"""Who owns which samples."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field
+from pydantic import Discriminator, Field, Tag
 
-from wflsim.errors import DataError
-from wflsim.learning.data import DataSet, Labels
+from wflsim.errors import DataError, ScenarioError
+from wflsim.learning import zipf
+from wflsim.learning.data import DataSet, Labels, Samples
+from wflsim.learning.zipf import Counts, ZipfDirichletSpec
 from wflsim.rng import stream
 from wflsim.units import Spec
 
-Counts = NDArray[np.int64]
-Matrix = NDArray[np.float64]
 Owned = list[Labels]
 """Sample numbers of each client."""
 
 
-def _infinity_by_name(given: Any) -> Any:
-    return "inf" if given == float("inf") else given
+class IidSpec(Spec):
+    """Shuffled and cut into equal parts."""
+
+    kind: Literal["iid"]
 
 
-class ZipfDirichletSpec(Spec):
-    """The paper's partition: d_i proportional to i^-sigma, class mix q_i ~ Dirichlet(alpha)."""
+class ShardsSpec(Spec):
+    """Sorted by label and cut into clients x shards parts, of which each client draws some (McMahan et al. 2017)."""
 
-    kind: Literal["zipf_dirichlet"] = "zipf_dirichlet"
-    alpha: Annotated[Annotated[float, Field(ge=0)] | Literal["inf"], BeforeValidator(_infinity_by_name)] = 0.5
-    """0: one class per client; inf: every client has the mix of the whole set."""
-    sigma: Annotated[float, Field(ge=0)] = 0.0
-    """0: clients of equal size."""
+    kind: Literal["shards"]
+    shards: Annotated[int, Field(gt=0)] = 2
+    """Per client."""
 
 
-PartitionSpec = ZipfDirichletSpec
+class FileSpec(Spec):
+    """Sample numbers from a JSON file: {"train": [[...], ...], "test": [[...], ...]}, one list per client."""
+
+    kind: Literal["file"]
+    path: str
+
+
+class NaturalSpec(Spec):
+    """As the data comes: `synthetic`, or an `npz` that says who owns what."""
+
+    kind: Literal["natural"]
+
+
+def _kind(block: Any) -> Any:
+    return block.get("kind", "zipf_dirichlet") if isinstance(block, dict) else getattr(block, "kind", None)
+
+
+PartitionSpec = Annotated[
+    Annotated[ZipfDirichletSpec, Tag("zipf_dirichlet")]
+    | Annotated[IidSpec, Tag("iid")]
+    | Annotated[ShardsSpec, Tag("shards")]
+    | Annotated[FileSpec, Tag("file")]
+    | Annotated[NaturalSpec, Tag("natural")],
+    Discriminator(_kind),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,55 +73,12 @@ class Partition:
 
 def divide(spec: PartitionSpec, data: DataSet, clients: int, seed: int) -> Partition:
     """Give every client its train and test samples."""
-    for half, name in ((data.train, "training"), (data.test, "test")):
-        if len(half.y) < clients:
-            raise DataError(f"{len(half.y)} {name} samples cannot be shared among {clients} clients")
-    mix = _mix(spec, clients, data.classes, seed)
-    train, test = (
-        deal(_counts(spec, mix, half.y, data.classes), half.y, seed, name)
-        for half, name in ((data.train, "train"), (data.test, "test"))
-    )
-    return Partition(train, test)
-
-
-def zipf_sizes(total: int, clients: int, sigma: float) -> Counts:
-    """d_i proportional to i^-sigma, rounded by largest remainder to sum `total`, at least one each."""
-    share = np.arange(1, clients + 1, dtype=np.float64) ** -sigma
-    # One sample is set aside for each client first, so that none is empty however steep the law.
-    ideal = np.maximum(total * share / share.sum() - 1, 0)
-    return 1 + round_to_total(ideal * ((total - clients) / max(ideal.sum(), 1e-300)), total - clients)
-
-
-def round_to_total(ideal: Matrix, total: int) -> Counts:
-    """Integers that sum to `total` and differ from `ideal` (which sums to it) by less than one."""
-    rounded = np.floor(ideal).astype(np.int64)
-    largest = np.argsort(rounded - ideal, kind="stable")
-    rounded[largest[: total - int(rounded.sum())]] += 1
-    return rounded
-
-
-def fit(mix: Matrix, rows: Counts, columns: Counts) -> Counts:
-    """Integer table with these row and column sums, nearest in mix to `mix` (iterative proportional fitting)."""
-    # The floor keeps the support complete: with exact zeros the sums may be out of reach.
-    table: Matrix = np.maximum(mix, 1e-12) * rows[:, None]
-    for _ in range(1000):
-        table *= columns / np.maximum(table.sum(axis=0), 1e-300)
-        sums = table.sum(axis=1)
-        table *= (rows / sums)[:, None]
-        if np.abs(sums - rows).max() < 1e-6:
-            break
-    table *= np.minimum(1, columns / np.maximum(table.sum(axis=0), 1e-300))
-    return _round_table(table, rows, columns)
-
-
-def deal(counts: Counts, labels: Labels, seed: int, name: str) -> Owned:
-    """Shuffle each class and cut it among the clients as `counts` [clients, classes] says."""
-    piles: list[list[Labels]] = [[] for _ in counts]
-    for c, column in enumerate(counts.T):
-        of_class = stream(seed, "deal", name, c).permutation(np.flatnonzero(labels == c))
-        for pile, part in zip(piles, np.split(of_class, np.cumsum(column))[:-1], strict=True):
-            pile.append(part)
-    return [np.sort(np.concatenate(pile)) for pile in piles]
+    if data.owned != isinstance(spec, NaturalSpec):
+        why = "the data says who owns what: it must be natural" if data.owned else "the data names no owners"
+        raise ScenarioError(f"partition.kind: {spec.kind} does not fit, {why}")
+    if isinstance(spec, FileSpec):
+        return _from_file(Path(spec.path), data, clients)
+    return Partition(*(_half(spec, half, data.classes, clients, seed) for half in (data.train, data.test)))
 
 
 def class_counts(owned: Sequence[Labels], labels: Labels, classes: int) -> Counts:
@@ -104,59 +86,57 @@ def class_counts(owned: Sequence[Labels], labels: Labels, classes: int) -> Count
     return np.stack([np.bincount(labels[own], minlength=classes) for own in owned])
 
 
-def _mix(spec: ZipfDirichletSpec, clients: int, classes: int, seed: int) -> Matrix:
-    if spec.alpha == "inf":
-        return np.full((clients, classes), 1 / classes)
-    if spec.alpha == 0:
-        return np.eye(classes)[_one_class_each(clients, classes, spec.sigma, seed)]
-    draws = [stream(seed, "mix", i).dirichlet(np.full(classes, spec.alpha)) for i in range(clients)]
-    return np.stack(draws)
+def _half(
+    spec: ZipfDirichletSpec | IidSpec | ShardsSpec | NaturalSpec, half: Samples, classes: int, clients: int, seed: int
+) -> Owned:
+    if isinstance(spec, NaturalSpec):
+        return _natural(half, clients)
+    parts = clients * spec.shards if isinstance(spec, ShardsSpec) else clients
+    if len(half.y) < parts:
+        raise DataError(f"{len(half.y)} {half.name} samples cannot be shared as {parts} parts among {clients} clients")
+    if isinstance(spec, ZipfDirichletSpec):
+        return _deal(zipf.counts(spec, half.y, classes, clients, seed), half, seed)
+    shuffled = stream(seed, "deal", half.name).permutation(len(half.y))
+    if isinstance(spec, IidSpec):
+        return [np.sort(part) for part in np.array_split(shuffled, clients)]
+    shards = np.array_split(shuffled[np.argsort(half.y[shuffled], kind="stable")], parts)
+    # Not keyed by the half: a client's test shards must hold the labels of its training shards.
+    drawn = stream(seed, "shards").permutation(parts).reshape(clients, spec.shards)
+    return [np.sort(np.concatenate([shards[number] for number in own])) for own in drawn]
 
 
-def _one_class_each(clients: int, classes: int, sigma: float, seed: int) -> Counts:
-    """The largest client first, always to the class with the fewest owners' samples so far: sizes stay near Zipf's."""
-    demand = np.zeros(classes)
-    order = stream(seed, "mix").permutation(classes)
-    chosen = np.empty(clients, dtype=np.int64)
-    for i in range(clients):
-        chosen[i] = order[np.argmin(demand[order])]
-        demand[chosen[i]] += (i + 1) ** -sigma
-    return chosen
+def _deal(counts: Counts, half: Samples, seed: int) -> Owned:
+    """Shuffle each class and cut it among the clients as `counts` [clients, classes] says."""
+    piles: list[list[Labels]] = [[] for _ in counts]
+    for c, column in enumerate(counts.T):
+        of_class = stream(seed, "deal", half.name, c).permutation(np.flatnonzero(half.y == c))
+        for pile, part in zip(piles, np.split(of_class, np.cumsum(column))[:-1], strict=True):
+            pile.append(part)
+    return [np.sort(np.concatenate(pile)) for pile in piles]
 
 
-def _counts(spec: ZipfDirichletSpec, mix: Matrix, labels: Labels, classes: int) -> Counts:
-    rows = zipf_sizes(len(labels), len(mix), spec.sigma)
-    columns = np.bincount(labels, minlength=classes)
-    return _cap(mix, rows, columns) if spec.alpha == 0 else fit(mix, rows, columns)
+def _natural(half: Samples, clients: int) -> Owned:
+    assert half.owner is not None
+    owners = np.unique(half.owner)
+    if half.name == "train" and not np.array_equal(owners, np.arange(clients)):
+        raise DataError(f"the data is owned by clients {owners[0]}..{owners[-1]} ({len(owners)}), not 0..{clients - 1}")
+    return [np.flatnonzero(half.owner == client) for client in range(clients)]
 
 
-def _cap(one_hot: Matrix, rows: Counts, columns: Counts) -> Counts:
-    """Single-class clients cannot meet both sums: a class in excess demand is shared in proportion."""
-    counts = np.zeros(one_hot.shape, dtype=np.int64)
-    for c, column in enumerate(columns):
-        own = np.flatnonzero(one_hot[:, c])
-        wanted = rows[own]
-        if wanted.sum() <= column:
-            counts[own, c] = wanted
-        elif len(own) > column:
-            raise DataError(f"class {c}: {column} samples for {len(own)} single-class clients; use partition.alpha > 0")
-        else:
-            spare = wanted - 1
-            counts[own, c] = 1 + round_to_total(spare * ((column - len(own)) / spare.sum()), int(column) - len(own))
-    return counts
-
-
-def _round_table(table: Matrix, rows: Counts, columns: Counts) -> Counts:
-    """Largest remainder under both sums; `table` may exceed neither."""
-    counts = np.floor(table + 1e-9).astype(np.int64)
-    missing, spare = rows - counts.sum(axis=1), columns - counts.sum(axis=0)
-    by_remainder = np.argsort((counts - table).ravel(), kind="stable")
-    by_size = np.argsort(-table.ravel(), kind="stable")
-    # First pass: at most one unit per cell, as largest remainder has it; second pass: whatever the sums still lack.
-    for cells, most in ((by_remainder, 1), (by_size, len(by_size) * int(rows.max()))):
-        for i, c in zip(*np.unravel_index(cells, table.shape), strict=True):
-            give = min(missing[i], spare[c], most)
-            counts[i, c] += give
-            missing[i] -= give
-            spare[c] -= give
-    return counts
+def _from_file(path: Path, data: DataSet, clients: int) -> Partition:
+    try:
+        given = json.loads(path.read_text())
+        train, test = ([np.array(own, dtype=np.int64) for own in given[name]] for name in ("train", "test"))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"partition.path: cannot read lists of sample numbers from {path}: {error!r}") from error
+    for owned, half in ((train, data.train), (test, data.test)):
+        numbers = np.concatenate(owned) if owned else np.empty(0, dtype=np.int64)
+        if len(owned) != clients:
+            raise DataError(f"{path}: {half.name} has {len(owned)} lists for {clients} clients")
+        if len(np.unique(numbers)) != len(numbers):
+            raise DataError(f"{path}: {half.name} gives a sample to more than one place")
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(half.y):
+            raise DataError(f"{path}: {half.name} has numbers outside 0..{len(half.y) - 1}")
+    if not all(map(len, train)):
+        raise DataError(f"{path}: client {[len(own) for own in train].index(0)} has no training samples")
+    return Partition(train, test)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -25,7 +25,36 @@ class MlpSpec(Spec):
     """Width of each hidden layer."""
 
 
-ModelSpec = Annotated[LinearSpec | MlpSpec, Field(discriminator="name")]
+class CnnSpec(Spec):
+    """The paper's Kuzushiji-MNIST network: two 3x3 convolutions (16, 32) with max-pooling, 500 hidden units.
+
+    794,310 parameters for 28 x 28 images.
+    """
+
+    name: Literal["cnn"]
+
+
+class ResNet18LastSpec(Spec):
+    """The paper's Fashion-MNIST model: ImageNet's ResNet18, only a last 512 x classes layer of which is trained."""
+
+    name: Literal["resnet18_last"]
+    size: Annotated[int, Field(ge=1, le=512)] | None = None
+    """Side of the backbone's input in pixels; None: the images' own, without resizing."""
+
+
+class ModuleSpec(Spec):
+    """A torch module of the user's own: takes samples [b, ...], returns logits [b, classes]."""
+
+    name: Literal["module"]
+    module: Annotated[str, Field(pattern=r"^\w+(\.\w+)*:\w+$")]
+    """`package.file:Class`, found as Python finds it from the working directory."""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments of its constructor."""
+
+
+ModelSpec = Annotated[
+    LinearSpec | MlpSpec | CnnSpec | ResNet18LastSpec | ModuleSpec, Field(discriminator="name")
+]
 
 
 class TrainSpec(Spec):
@@ -38,3 +67,7 @@ class TrainSpec(Spec):
     """auto: cuda where there is one."""
     replacement: bool = False
     """False: batches are successive slices of a shuffled pass over the client's data; True: independent draws."""
+    quantise: Literal[8, 16] | None = None
+    """Bits per value of every vector sent, up and down, by stochastic rounding; None: 32, as computed."""
+    engine: Literal["auto", "threads", "vmap"] = "auto"
+    """threads: one client at a time in each thread; vmap: the whole cohort at once; auto: the faster for the model."""

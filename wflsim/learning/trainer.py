@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from wflsim.exchange import Ask, Me, value_of, wire_bits
+from wflsim.learning import quantise
 from wflsim.learning.client import Batches, Chunk, Shards
 from wflsim.learning.engines import Engine
 from wflsim.learning.specs import TrainSpec
@@ -74,31 +75,27 @@ class Learner:
 
     def run(self, ask: Ask, keys: Sequence[tuple[int, int]]) -> Done:
         """The work of a cohort; keys[i] names the batch stream of the i-th client."""
-        shared = {name: value_of(item) for name, item in ask.shared.items()}
-        each = {name: value_of(item) for name, item in ask.each.items()}
-        for name, rows in each.items():
-            if len(rows) != len(ask.cohort):
-                raise ValueError(f"each[{name!r}] has {len(rows)} rows for a cohort of {len(ask.cohort)}")
+        names = [(client, *key) for client, key in zip(ask.cohort, keys, strict=True)]
+        down, unicast = self._coded("shared", ask.shared, names[:1]), self._coded("each", ask.each, names)
+        shared, each = _values(down), _values(unicast)
 
         def work(part: slice) -> list[Result]:
-            batches = [
-                Batches(
-                    stream(self._seed, "batches", client, *key),
-                    self.samples[client],
-                    self._spec.batch,
-                    self._spec.replacement,
-                )
-                for client, key in zip(ask.cohort[part], keys[part], strict=True)
-            ]
-            me = Chunk(list(ask.cohort[part]), self._train, self._engine, batches, self._stores, self._blank)
+            me = Chunk(
+                list(ask.cohort[part]),
+                self._train,
+                self._engine,
+                [self._batches(*name) for name in names[part]],
+                self._stores,
+                self._blank,
+            )
             with torch.no_grad():
                 sent = ask.work(me, **shared, **{name: rows[part] for name, rows in each.items()})
-            return list(_results(me, sent))
+                return list(_results(me, self._coded("up", sent, names[part])))
 
-        size = self._engine.chunk or max(1, len(ask.cohort))
-        parts = [slice(low, low + size) for low in range(0, len(ask.cohort), size)]
+        size = self._engine.chunk or max(1, len(names))
+        parts = [slice(low, low + size) for low in range(0, len(names), size)]
         results = [result for chunk in self._map(work, parts) for result in chunk]
-        return Done(wire_bits(ask.shared, rows=False), wire_bits(ask.each, rows=True), results)
+        return Done(wire_bits(down, rows=False), wire_bits(unicast, rows=True), results)
 
     def keep(self, result: Result) -> None:
         """The computation has finished: what stays on the device is kept."""
@@ -144,6 +141,20 @@ class Learner:
             for store, rows in saved.items()
         }
 
+    def _batches(self, client: int, *key: int) -> Batches:
+        rng = stream(self._seed, "batches", client, *key)
+        return Batches(rng, self.samples[client], self._spec.batch, self._spec.replacement)
+
+    def _coded(self, way: str, items: Mapping[str, Any], names: Sequence[tuple[int, ...]]) -> Mapping[str, Any]:
+        """The payload as it goes over the air, one row per name (`shared`: one copy for all)."""
+        if way != "shared":
+            for name, item in items.items():
+                if len(value_of(item)) != len(names):
+                    raise ValueError(f"payload {name!r} has {len(value_of(item))} rows for {len(names)} clients")
+        if self._spec.quantise is None or not names:
+            return items
+        return quantise.encode(items, self._spec.quantise, [stream(self._seed, "quantise", way, *n) for n in names])
+
     def _score(self, job: tuple[int, Tensor]) -> tuple[float | None, float | None]:
         client, w = job
         count = self._test.sizes[client]
@@ -168,13 +179,14 @@ class Learner:
         return self._pool.map(function, jobs)
 
 
+def _values(items: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value_of(item) for name, item in items.items()}
+
+
 def _results(me: Chunk, sent: Mapping[str, Any]) -> Iterator[Result]:
     """One client's row of everything the chunk sends and keeps."""
     bits = wire_bits(sent, rows=True)
-    values = {name: value_of(item) for name, item in sent.items()}
-    for name, rows in values.items():
-        if len(rows) != len(me.clients):
-            raise ValueError(f"the work sent up {name!r} with {len(rows)} rows for {len(me.clients)} clients")
+    values = _values(sent)
     for i, client in enumerate(me.clients):
         yield Result(
             client,
