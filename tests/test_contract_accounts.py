@@ -159,7 +159,7 @@ def test_a_client_asked_twice_at_once_is_an_error_that_names_the_policy():
 
 
 def test_a_diverging_run_says_policy_round_and_cure():
-    with pytest.raises(Diverged, match=r"policy drdm: .* after round \d+; usual cure: a smaller eta"):
+    with pytest.raises(Diverged, match=r"policy drdm: .* finite in round \d+; usual cure: a smaller eta"):
         rehearse(DRDM(m=4, tau=10, eta=900.0, mu=100.0), count=60)
 
 

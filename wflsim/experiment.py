@@ -21,6 +21,7 @@ from wflsim.scenario import Scenario, dump, slug
 from wflsim.tables import Results
 
 RUNS = Path("runs")
+ENDED = ("done", "diverged")
 
 
 class Cell(NamedTuple):
@@ -38,8 +39,7 @@ def run(
     """Run what is not yet there of a scenario, and return its tables. Killed and called again, it goes on."""
     folder = Path(out) if out is not None else RUNS / slug(scenario.name)
     with opened(scenario, folder, fresh):
-        ended = ("done", "diverged")
-        todo = [cell for cell in cells(scenario, folder) if status(cell.folder).get("status") not in ended]
+        todo = [cell for cell in cells(scenario, folder) if status(cell.folder).get("status") not in ENDED]
         workers = max(1, min(workers or os.cpu_count() or 1, len(todo)))
         threads = max(1, (os.cpu_count() or 1) // workers)
         if workers == 1:
@@ -64,6 +64,16 @@ def cells(scenario: Scenario, folder: Path) -> list[Cell]:
 
 def run_cell(cell: Cell, threads: int = 1, checkpoint_interval_s: float | None = None) -> str:
     """Train one policy with one seed in its world, resuming if a checkpoint is there. Returns why it ended."""
+    cell.folder.mkdir(parents=True, exist_ok=True)
+    with locked(cell.folder, wait=True):
+        # Waiting for the lock of an orphan whose parent was killed, somebody else has done the work.
+        held = status(cell.folder)
+        if held.get("status") in ENDED:
+            return str(held["reason"])
+        return _train(cell, threads, checkpoint_interval_s)
+
+
+def _train(cell: Cell, threads: int, checkpoint_interval_s: float | None) -> str:
     # torch comes in here and not above: reading scenarios and results must not wait for it
     from wflsim.drive import checkpoint
     from wflsim.drive.loop import drive
@@ -110,7 +120,7 @@ def opened(scenario: Scenario, folder: Path, fresh: bool) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"cannot write in {folder}: {error.strerror or error}; choose another with --out") from error
-    with _locked(folder):
+    with locked(folder):
         _refuse_foreign(scenario, folder)
         write(folder / "scenario.yaml", dump(scenario))
         about = {"name": scenario.name, "labels": scenario.labels, "seeds": list(scenario.seeds), **provenance()}
@@ -141,15 +151,16 @@ def _refuse_foreign(scenario: Scenario, folder: Path) -> None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, wait: bool = False) -> Iterator[None]:
+    """Hold a folder for this process; freed by the system however the process ends."""
     try:
         import fcntl
-    except ImportError:  # Windows: no advisory lock; two runs into one folder are then the user's own risk
+    except ImportError:  # Windows has no advisory locks: there, two runs into one folder are the user's own risk
         yield
         return
     with (folder / ".lock").open("w") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise StoreError(f"{folder} is in use by another wflsim run; wait for it, or use --out") from None
         yield

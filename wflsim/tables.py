@@ -115,7 +115,7 @@ class Results:
     def _table(self, name: str) -> pd.DataFrame:
         frames = []
         for (label, seed), path in self.cells.items():
-            frame = pd.read_csv(path / f"{name}.csv", float_precision="round_trip")
+            frame = pd.read_csv(path / f"{name}.csv")
             frame.insert(0, "policy", label)
             frame.insert(1, "seed", seed)
             frames.append(frame)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
@@ -99,6 +101,21 @@ def _schema(unit: str) -> WithJsonSchema:
 
 # Written back with its unit, because a bare number would be refused; `linear` keeps every digit.
 _linear = PlainSerializer(lambda ratio: f"{ratio!r} linear", return_type=str, when_used="json")
+
+BASE: ContextVar[Path] = ContextVar("BASE", default=Path())
+"""The folder of the scenario being read: files named in it are looked for beside it."""
+
+
+def _input_file(given: Any) -> str:
+    if not isinstance(given, str | Path) or not str(given).strip() or "\0" in str(given):
+        raise ValueError(f"expected the name of a file, got {given!r}")
+    path = BASE.get() / given
+    if not path.is_file():
+        raise ValueError(f"no such file: {path}; names are relative to the scenario file")
+    return str(path.resolve())
+
+
+InputFile = Annotated[str, BeforeValidator(_input_file)]
 
 Hertz = Annotated[float, Field(gt=0), _reader("Hz"), _schema("Hz")]
 Seconds = Annotated[float, Field(ge=0), _reader("s"), _schema("s")]

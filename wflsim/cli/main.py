@@ -53,8 +53,12 @@ def run(
     console = err if as_json else out
     console.print(f"results: {folder}", markup=False, highlight=False)
     cells = [(f"{cell.folder.parent.name} seed {cell.seed}", cell.folder) for cell in experiment.cells(loaded, folder)]
-    with progress(console, cells, loaded.stop.rounds):
-        results = experiment.run(loaded, folder, workers, fresh)
+    try:
+        with progress(console, cells, loaded.stop.rounds):
+            results = experiment.run(loaded, folder, workers, fresh)
+    except KeyboardInterrupt:
+        err.print("interrupted; the same command goes on from where it was", markup=False, highlight=False)
+        raise typer.Exit(130) from None
     if as_json:
         records = json.loads(results.summary.to_json(orient="records", double_precision=15))
         sys.stdout.write(json.dumps({"answer": answer(results), "folder": str(folder), "summary": records}) + "\n")
@@ -110,7 +114,7 @@ def list_(
         "devices": lambda: kinds_table("devices and server", "devices", "server"),
     }
     if what != "all" and what not in tables:
-        raise ScenarioError(f"list: got {what!r}; allowed: {', '.join(tables)}")
+        raise ScenarioError(f"list: got {what!r}. Allowed: {', '.join(tables)}")
     for name in tables if what == "all" else [what]:
         out.print(tables[name]())
 
@@ -133,16 +137,13 @@ def new(file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to w
 def main() -> None:
     """Entry point: exit code 2 for what the user wrote, 1 for what went wrong, 130 for Ctrl-C; never a traceback."""
     try:
-        app(standalone_mode=True)
+        app()
     except ScenarioError as error:
         _say(error)
         sys.exit(2)
     except WflsimError as error:
         _say(error)
         sys.exit(1)
-    except KeyboardInterrupt:
-        err.print("\ninterrupted; the same command goes on from the last checkpoint", markup=False)
-        sys.exit(130)
 
 
 def _say(error: WflsimError) -> None:

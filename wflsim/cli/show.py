@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rich.table import Table
+from rich.text import Text
 
 from wflsim.answer import duration, interval, percent, si
 from wflsim.tables import Results
@@ -25,7 +26,8 @@ def summary_table(results: Results) -> Table:
     """Policies side by side: costs to target, then the last evaluation."""
     target = results.target
     goal = f"to {percent(target['accuracy'])} {target['metric']}" if target else "of the whole run"
-    table = Table(title=f"{results.scenario['name']}: mean [95 % interval] over seeds", title_justify="left")
+    title = Text(f"{results.scenario['name']}: mean [95 % interval] over seeds")
+    table = Table(title=title, title_justify="left")
     rows = list(results.policies.values())
     table.add_column("")
     for row in rows:

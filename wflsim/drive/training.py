@@ -28,10 +28,12 @@ class Training:
         self.seed = seed
         self.evaluate_every = evaluate_every
         self.state = policy.start(learner.initial(), learner.samples)
+        self._s = 0
         self._under_way: list[Result] = []
         self._sent: Counter[int] = Counter()
 
     def round(self, s: int) -> Flow:
+        self._s = s
         flow = self.policy.round(self.state, s, lambda name: stream(self.seed, "policy", name, s))
         answer: Any = None
         phase = 0
@@ -53,7 +55,7 @@ class Training:
             else:
                 answer = yield from self._receive(request)
         self.learner.end_round()
-        self._refuse_infinities(s)
+        self._refuse_infinities()
         return self._evaluation() if (s + 1) % self.evaluate_every == 0 else None
 
     def _gather(self, gather: Gather, s: int, phase: int) -> Generator[Step, list[Outcome], list[Reply]]:
@@ -103,6 +105,10 @@ class Training:
         if outcome.fate != "delivered":
             return Lost(outcome.client, outcome.fate)
         self.learner.commit(result)
+        for name, item in result.items.items():
+            # Scalars only: a policy may compute with a loss at once, while models are looked at when the round is over.
+            if isinstance(item, torch.Tensor) and item.ndim == 0 and not item.isfinite():
+                raise self._diverged(f"the {name} of client {result.client} is not finite")
         return Reply(result.client, result.items)
 
     def _evaluation(self) -> Evaluation:
@@ -110,14 +116,17 @@ class Training:
         lam = getattr(self.state, "lam", None)
         return Evaluation(accuracy, loss, None if lam is None else [float(entry) for entry in lam])
 
-    def _refuse_infinities(self, s: int) -> None:
+    def _refuse_infinities(self) -> None:
         for field in fields(self.state):
             tensor = getattr(self.state, field.name)
             if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and not tensor.sum().isfinite():
-                raise Diverged(
-                    f"policy {self.policy.name}: {field.name} is no longer finite after round {s}; "
-                    f"usual cure: a smaller eta, or (FedDyn, DRDM) a larger mu with mu*eta*tau <= 1"
-                )
+                raise self._diverged(f"{field.name} is no longer finite")
+
+    def _diverged(self, what: str) -> Diverged:
+        return Diverged(
+            f"policy {self.policy.name}: {what} in round {self._s}; "
+            f"usual cure: a smaller eta, or (FedDyn, DRDM) a larger mu with mu*eta*tau <= 1"
+        )
 
     def snapshot(self) -> dict[str, Any]:
         """All that learning needs to go on, as plain containers and tensors."""

@@ -13,6 +13,7 @@ from wflsim.errors import ScenarioError
 from wflsim.scenario.explain import explain, nearest
 from wflsim.scenario.schema import Scenario, slug
 from wflsim.scenario.source import Source, dotted, parse, read
+from wflsim.units import BASE
 
 __all__ = ["Scenario", "build", "dump", "load", "slug"]
 
@@ -26,10 +27,13 @@ def build(source: Source, overrides: Sequence[str] = ()) -> Scenario:
     """A validated scenario; every finding at once, as one ScenarioError."""
     for override in overrides:
         _apply(source, override)
+    token = BASE.set(Path(source.name).parent)
     try:
         return Scenario.model_validate(source.data)
     except ValidationError as error:
         raise explain(error, source, Scenario) from None
+    finally:
+        BASE.reset(token)
 
 
 def dump(scenario: Scenario) -> str:
@@ -54,7 +58,7 @@ def _apply(source: Source, override: str) -> None:
             raise ScenarioError(f"--set {override}: {dotted(path[:-1])} is a single value and has no key {part!r}")
         if last:
             node[step] = value  # type: ignore[index]
-            source.lines.pop(tuple(path), None)
+            source.overridden.add(tuple(path))
         else:
             node = node[int(step)] if isinstance(node, list) else node.setdefault(part, {})
 
@@ -66,4 +70,4 @@ def _index(items: list[Any], part: str, override: str) -> int:
     if part.isdecimal() and int(part) < len(items):
         return int(part)
     allowed = ", ".join([name for name in names if name] + [f"0..{len(items) - 1}"])
-    raise ScenarioError(f"--set {override}: no item {part!r}{nearest(part, names)}; there is {allowed}")
+    raise ScenarioError(f"--set {override}: no item {part!r}{nearest(part, names)} Allowed: {allowed}")

@@ -32,37 +32,38 @@ def explain(error: ValidationError, source: Source, model: type[BaseModel]) -> S
         if isinstance(cause, Inconsistent):
             findings += cause.findings
         else:
-            findings.append((written(finding["loc"], source.data), sentence(finding, model)))
+            path, given = written(finding["loc"], source.data, missing=finding["type"] == "missing")
+            findings.append((path, sentence(finding, given, model)))
     lines = list(dict.fromkeys(f"{source.where(path)}: {dotted(path)}: {words}" for path, words in findings))
     rest = [f"... and {len(lines) - MAX_SHOWN} more"] if len(lines) > MAX_SHOWN else []
     return ScenarioError("\n".join(lines[:MAX_SHOWN] + rest))
 
 
-def sentence(finding: Mapping[str, Any], model: type[BaseModel]) -> str:
+def sentence(finding: Mapping[str, Any], value: Any, model: type[BaseModel]) -> str:
     """What is wrong with the value, and what would be right."""
     kind, context = finding["type"], finding.get("ctx", {})
     if kind == "extra_forbidden":
         key = str(finding["loc"][-1])
         allowed = sorted({name for spec in specs_at(model, finding["loc"][:-1]) for name in spec.model_fields})
-        return f"unknown key{nearest(key, allowed)}; allowed: {', '.join(allowed) or 'none'}"
+        return f"unknown key{nearest(key, allowed)} Allowed: {', '.join(allowed) or 'none'}"
     if kind == "missing":
         return "this key is required and missing"
-    given = f"got {shown(finding['input'])}"
+    given = f"got {shown(value)}"
     if kind == "union_tag_not_found":
         return f"needs the key {context['discriminator']} to say which kind it is; {given}"
     if kind in ("literal_error", "union_tag_invalid"):
         expected = context.get("expected") or context["expected_tags"]
         allowed = re.findall(r"'([^']*)'", expected)
-        tag = context.get("tag", finding["input"])
-        return f"got {shown(tag)}{nearest(str(tag), allowed)}; allowed: {', '.join(allowed)}"
-    message = finding["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    return f"{given}; {'must be ' if 'should be' in finding['msg'] else ''}{message}"
+        tag = context.get("tag", value)
+        return f"got {shown(tag)}{nearest(str(tag), allowed)} Allowed: {', '.join(allowed)}"
+    message = finding["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    return message if isinstance(value, dict) else f"{given}; {message}"
 
 
 def nearest(given: str, allowed: Sequence[str]) -> str:
-    """`; did you mean X?` if something is near."""
+    """`, did you mean X?` if something is near, else the full stop."""
     near = get_close_matches(given.lower(), allowed, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return f", did you mean {near[0]!r}?" if near else "."
 
 
 def shown(value: Any) -> str:
@@ -71,11 +72,14 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def written(location: Sequence[str | int], data: Any) -> tuple[str | int, ...]:
-    """pydantic's location without the union tags that it adds and nobody wrote."""
+def written(location: Sequence[str | int], data: Any, missing: bool) -> tuple[tuple[str | int, ...], Any]:
+    """pydantic's location without the union tags that nobody wrote, and the value there, as it was before conversion.
+
+    `missing`: the last key of the location is not there, which is the finding.
+    """
     path: list[str | int] = []
     for position, part in enumerate(location):
-        last = position == len(location) - 1
+        last = missing and position == len(location) - 1
         if isinstance(data, dict) and (part in data or last):
             data = data.get(str(part))
         elif isinstance(data, list) and isinstance(part, int) and part < len(data):
@@ -83,7 +87,7 @@ def written(location: Sequence[str | int], data: Any) -> tuple[str | int, ...]:
         else:
             continue
         path.append(part)
-    return tuple(path)
+    return tuple(path), data
 
 
 def specs_at(model: type[BaseModel], location: Sequence[str | int]) -> list[type[BaseModel]]:

@@ -19,6 +19,7 @@ from wflsim.errors import ScenarioError
 MAX_BYTES = 1_000_000
 MAX_NODES = 50_000
 MAX_DEPTH = 30
+SCALARS = ("str", "int", "float", "bool", "null")
 
 Path_ = tuple[str | int, ...]
 
@@ -48,9 +49,13 @@ class Source:
     name: str
     data: dict[str, Any]
     lines: dict[Path_, int] = field(default_factory=dict)
+    overridden: set[Path_] = field(default_factory=set)
+    """Key paths that the command line has set."""
 
     def where(self, path: Path_) -> str:
-        """`file:line` of the longest part of the path that was written there."""
+        """`file:line` of the longest part of the path that was written there, or `--set`."""
+        if any(path[: len(key)] == key for key in self.overridden):
+            return "--set"
         while path and path not in self.lines:
             path = path[:-1]
         line = self.lines.get(path)
@@ -115,7 +120,7 @@ class _Walk:
             return self._mapping(node, path, depth)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(child, (*path, i), depth + 1) for i, child in enumerate(node.value)]
-        if not node.tag.startswith("tag:yaml.org,2002:"):
+        if node.tag.removeprefix("tag:yaml.org,2002:") not in SCALARS:
             raise ScenarioError(f"{self.source.name}:{line}: {dotted(path)}: tags such as {node.tag!r} are not allowed")
         try:
             return self.constructor.construct_object(node)
