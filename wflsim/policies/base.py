@@ -39,10 +39,12 @@ class Policy(Spec):
     paper: ClassVar[str]
     asynchronous: ClassVar[bool] = False
     """Uses Send and Receive: has no trace independent of the world."""
-    down: ClassVar[str]
+    down: ClassVar[str] = ""
     """Sent to each participant, phase by phase: `1v+1s / 1v` is a model vector and a scalar, then a model vector."""
-    up: ClassVar[str]
+    up: ClassVar[str] = ""
     """Sent up by each participant, likewise."""
+    phases: ClassVar[int]
+    """As many as `down` names."""
     needs: ClassVar[str] = ""
     """What it asks of a client or a world beyond training when told to."""
 
@@ -52,6 +54,10 @@ class Policy(Spec):
     """Clients drawn per round; where it may be left out, all of them."""
     tau: Count = 10
     """Local steps per round."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        cls.phases = cls.down.count("/") + 1
 
     def start(self, w: Tensor, d: Sequence[int]) -> Any:
         """What the server remembers at first: a small dataclass of tensors; d are the clients' sample counts."""
