@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
@@ -14,11 +15,12 @@ from numpy.typing import NDArray
 from wflsim.errors import Exhausted
 from wflsim.exchange import Draw, Order, Outcome, Until, Weights
 from wflsim.record import Leg
-from wflsim.world.cell import Cell
+from wflsim.world.cell import Broadcast, Cell, Expected
 from wflsim.world.device import Device, Report
 from wflsim.world.devices import build_fleet
-from wflsim.world.medium import Flow
+from wflsim.world.energy import Meter
 from wflsim.world.radio import Radio
+from wflsim.world.selection import Selection
 from wflsim.world.server import Phase
 from wflsim.world.spec import WorldSpec, influences
 
@@ -31,20 +33,22 @@ class World:
     def __init__(self, spec: WorldSpec, clients: int, seed: int, flops_per_sample: float = 0.0) -> None:
         self._env = simpy.Environment()
         self._legs: list[Leg] = []
-        radio = Radio(spec.radio, spec.cell, seed)
-        self._cell = Cell(spec.cell, self._env, radio)
-        fleet = build_fleet(spec.devices, clients, seed, flops_per_sample)
-        self._devices = [
-            Device(client, traits, self._env, self._cell, radio, self._legs, seed)
-            for client, traits in enumerate(fleet)
-        ]
         self._until = spec.server.until()
         self._aggregation_s = spec.server.aggregation
         self._blind = spec.server.loss_detection == "deadline"
-        self._idle_counts_for_all = spec.server.idle == "all"
+        self._idle_counts = spec.server.idle == "all"
+        radio = Radio(spec.radio, spec.cell, seed)
+        self._cell = Cell(spec.cell, self._env, radio)
+        self._devices = [
+            Device(
+                client, traits, self._env, self._cell, radio, Meter(client, traits, self._legs, self._idle_counts), seed
+            )
+            for client, traits in enumerate(build_fleet(spec.devices, clients, seed, flops_per_sample))
+        ]
+        self._selection = Selection(spec.server, self._devices, self._cell, radio)
         self._under_way = 0
         self._arrived: deque[Outcome] = deque()
-        self._arrival: simpy.Event | None = None
+        self._arrival = self._env.event()
         self._round = 0
         """Of the latest order: where idle time between phases belongs."""
 
@@ -56,22 +60,25 @@ class World:
     def eligible(self) -> list[int]:
         """Clients that could take an order now; if there are none, the clock jumps to when there are."""
         if not self._wait_for_any(range(len(self._devices))):
-            raise Exhausted("nobody can ever serve again")
-        ready = [device.client for device in self._devices if device.ready]
-        # To the server, a client whose reply lies unread is still at work.
-        unread = {outcome.client for outcome in self._arrived}
-        return [client for client in ready if client not in unread] or ready
+            dead = sum(
+                device.ready_s(self.now_s) == math.inf and device.traits.hours is None for device in self._devices
+            )
+            raise Exhausted(
+                f"nobody can serve any more after {self.now_s:.6g} s: of {len(self._devices)} clients, "
+                f"{dead} have an empty battery, and no window of the others opens again"
+            )
+        return [device.client for device in self._devices if device.ready(self._env.now)]
 
     def select(self, draw: Draw, race: NDArray[np.float64], eligible: list[int]) -> tuple[list[int], Weights] | None:
         """The world's own choice of a cohort, or None where it has no opinion."""
-        return None
+        return self._selection.pick(draw, race, eligible, self.now_s)
 
     def gather(self, orders: Sequence[Order], until: Until | None) -> list[Outcome]:
         """Carry out all orders concurrently until they have ended or the rule says so; one outcome each, in order."""
         self._wait_for_any([order.client for order in orders])
-        until = self._until if until is None else until
-        phase = Phase(self._env, len(orders), until, self._blind)
+        phase = Phase(self._env, len(orders), self._until if until is None else until, self._blind)
         broadcasts = self._broadcast(orders)
+        self._cell.plan(self._expected(orders, broadcasts))
         processes = [
             self._start(order, broadcasts.get(order.ask), partial(phase.report, slot))
             for slot, order in enumerate(orders)
@@ -80,14 +87,17 @@ class World:
         for process in processes:
             if process is not None and process.is_alive:
                 process.interrupt("late")
+        for broadcast in broadcasts.values():
+            self._cell.end_broadcast(broadcast)
         self._let_the_instant_pass()
         for order, process in zip(orders, processes, strict=True):
             if process is not None:
-                self._devices[order.client].rest(order.round, order.phase)
+                self._devices[order.client].meter.rest(order.round, order.phase, self._env.now)
         return phase.verdict()
 
     def send(self, orders: Sequence[Order]) -> None:
         """Start orders and return at once; `receive` says how each ends."""
+        self._cell.refuse_plans()
         self._wait_for_any([order.client for order in orders])
         broadcasts = self._broadcast(orders)
         for order in orders:
@@ -101,17 +111,17 @@ class World:
         if not self._arrived:
             if not self._under_way:
                 raise Exhausted("no order is under way, so none can end")
-            self._run_until_next_arrival()
+            self._env.run(self._next_arrival())
         return self._arrived.popleft()
 
     def end_round(self) -> None:
         """The server aggregates."""
         if self._aggregation_s > 0:
             self._env.run(self._env.now + self._aggregation_s)
-        if self._idle_counts_for_all:
+        if self._idle_counts:
             for device in self._devices:
                 if device.serving is None:
-                    device.rest(self._round, 0)
+                    device.meter.rest(self._round, 0, self._env.now)
 
     def take_legs(self) -> list[Leg]:
         """Legs finished since the last call, in the order in which they ended."""
@@ -119,48 +129,80 @@ class World:
         self._legs.clear()
         return legs
 
-    def _broadcast(self, orders: Sequence[Order]) -> dict[int, Flow]:
+    def _broadcast(self, orders: Sequence[Order]) -> dict[int, Broadcast]:
         """Put on the air what the orders of each ask share."""
         receivers: dict[int, list[int]] = {}
         bits: dict[int, int] = {}
+        now_s, devices = self._env.now, self._devices
         for order in orders:
-            if order.shared_bits and self._devices[order.client].ready:
+            if order.shared_bits and devices[order.client].ready(now_s):
                 receivers.setdefault(order.ask, []).append(order.client)
                 bits[order.ask] = order.shared_bits
-        return {ask: self._cell.broadcast(clients, bits[ask], 0.0) for ask, clients in receivers.items()}
+        return {
+            ask: self._cell.broadcast(clients, bits[ask], max(devices[client].wake_s() for client in clients))
+            for ask, clients in receivers.items()
+        }
 
-    def _start(self, order: Order, broadcast: Flow | None, report: Report) -> simpy.Process | None:
+    def _expected(self, orders: Sequence[Order], broadcasts: dict[int, Broadcast]) -> list[Expected]:
+        """The uploads of a phase as they would be if nothing went wrong, for those who plan ahead."""
+        if not self._cell.plans:
+            return []
+        down, now_s = self._cell.down, self._env.now
+        heard_s = {
+            ask: flow.begun_s - now_s + down.link.transfer_s(flow.clients, flow.bits, flow.band_hz, flow.begun_s)[0]
+            for ask, flow in broadcasts.items()
+        }
+        uploads = []
+        for order in orders:
+            device = self._devices[order.client]
+            if order.up_bits and device.ready(now_s):
+                own_s, _ = down.link.transfer_s((order.client,), order.each_bits, down.band_hz, now_s)
+                ready_s = heard_s.get(order.ask, 0.0) + own_s + device.compute_s(order)
+                uploads.append(Expected(order.client, order.up_bits, ready_s))
+        return uploads
+
+    def _start(self, order: Order, broadcast: Broadcast | None, report: Report) -> simpy.Process | None:
         """Let the client begin; one that cannot serve ends the order at once, without a leg."""
-        device = self._devices[order.client]
+        device, now_s = self._devices[order.client], self._env.now
         self._round = order.round
-        if not device.ready:
-            report(Outcome(order.client, "dropped", computed=False))
+        self._selection.latest = order
+        if not device.ready(now_s):
+            gone = device.serving is None and device.ready_s(now_s) == math.inf
+            report(Outcome(order.client, "dead" if gone else "dropped", computed=False))
             return None
-        if self._idle_counts_for_all:
-            device.rest(order.round, order.phase)
+        if self._idle_counts:
+            device.meter.rest(order.round, order.phase, now_s)
         device.serving = self._env.process(device.serve(order, broadcast, report))
         return device.serving
 
     def _arrive(self, outcome: Outcome) -> None:
         self._under_way -= 1
         self._arrived.append(outcome)
-        if self._arrival is not None and not self._arrival.triggered:
+        if not self._arrival.triggered:
             self._arrival.succeed()
+
+    def _next_arrival(self) -> simpy.Event:
+        if self._arrival.triggered:
+            self._arrival = self._env.event()
+        return self._arrival
 
     def _wait_for_any(self, clients: Sequence[int]) -> bool:
         """Let time pass until one of these clients can take an order; False if none ever can.
 
         `gather` and `send` wait as `eligible` does: a replayed run gives the same orders without asking who is there.
         """
-        while not any(self._devices[client].ready for client in clients):
-            if not self._under_way:
+        env = self._env
+        while not any(self._devices[client].ready(env.now) for client in clients):
+            idle = [device for client in clients if (device := self._devices[client]).serving is None]
+            opens_s = min((device.ready_s(env.now) for device in idle), default=math.inf)
+            if opens_s < math.inf:
+                opening = env.timeout(opens_s - env.now)
+                env.run(opening | self._next_arrival() if self._under_way else opening)
+            elif self._under_way:
+                env.run(self._next_arrival())
+            else:
                 return False
-            self._run_until_next_arrival()
         return True
-
-    def _run_until_next_arrival(self) -> None:
-        self._arrival = self._env.event()
-        self._env.run(self._arrival)
 
     def _interrupt_after(self, deadline_s: float, process: simpy.Process) -> Any:
         yield self._env.timeout(deadline_s)

@@ -5,21 +5,24 @@ Whatever happens, every second spent is written as a leg with the joules it cost
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator
 from typing import Any
 
 import simpy
 
 from wflsim.exchange import Fate, Order, Outcome
-from wflsim.record import Activity, Leg
+from wflsim.record import Activity
 from wflsim.rng import stream
 from wflsim.world.cell import Cell
 from wflsim.world.devices import Traits
+from wflsim.world.energy import Meter
 from wflsim.world.loss import Trial, failure_probability, send_attempts
-from wflsim.world.medium import Flow
+from wflsim.world.medium import Flow, Medium
 from wflsim.world.radio import Radio
 
 Story = Generator[simpy.Event, Any, None]
+Ending = Generator[simpy.Event, Any, str]
 Report = Callable[[Outcome], None]
 FATES: dict[str, Fate] = {"lost": "lost", "outage": "lost", "late": "late", "dead": "dead", "dropped": "dropped"}
 """What an order comes to when one of its legs ends like this."""
@@ -28,33 +31,27 @@ FATES: dict[str, Fate] = {"lost": "lost", "outage": "lost", "late": "late", "dea
 class Cut(Exception):
     """The order cannot go on."""
 
-    def __init__(self, fate: Fate) -> None:
-        self.fate = fate
+    def __init__(self, outcome: str) -> None:
+        self.fate = FATES[outcome]
 
 
 class Device:
     """A client's device: it serves one order at a time and accounts for every joule."""
 
     def __init__(
-        self, client: int, traits: Traits, env: simpy.Environment, cell: Cell, radio: Radio, legs: list[Leg], seed: int
+        self, client: int, traits: Traits, env: simpy.Environment, cell: Cell, radio: Radio, meter: Meter, seed: int
     ) -> None:
         self.client = client
         self.traits = traits
+        self.meter = meter
         self.serving: simpy.Process | None = None
         """The order under way."""
-        self.accounted_s = 0.0
-        """Up to here the device's time is written down or free of charge."""
         self._env = env
         self._cell = cell
         self._radio = radio
-        self._legs = legs
         self._seed = seed
         self._me = (client,)
-
-    @property
-    def ready(self) -> bool:
-        """Could take an order now."""
-        return self.serving is None
+        self._limited = traits.battery_j is not None or traits.hours is not None
 
     def serve(self, order: Order, broadcast: Flow | None, report: Report) -> Story:
         """One order from its first bit to its end; `broadcast` is on the air if the ask shares anything."""
@@ -64,7 +61,7 @@ class Device:
             if broadcast is not None:
                 yield from self._receive(order, broadcast, order.shared_bits)
             if order.each_bits:
-                yield from self._receive(order, self._cell.down.start(self._me, order.each_bits), order.each_bits)
+                yield from self._receive(order, None, order.each_bits)
             if order.forward_samples:
                 yield from self._compute(order)
             computed = True
@@ -72,69 +69,113 @@ class Device:
                 yield from self._transmit(order)
         except Cut as cut:
             fate = cut.fate
-        self.accounted_s = self._env.now
+        self.meter.accounted_s = self._env.now
         self.serving = None
         report(Outcome(self.client, fate, computed))
 
-    def rest(self, round: int, phase: int) -> None:
-        """Account for the time since the last activity as idle."""
-        start_s, self.accounted_s = self.accounted_s, self._env.now
-        energy_j = self.traits.idle_w * (self._env.now - start_s)
-        if energy_j > 0:
-            self._write(round, phase, "idle", start_s, energy_j, "ok")
+    def ready(self, at_s: float) -> bool:
+        """Could take an order then: idle, alive, in its window."""
+        return self.serving is None and self.ready_s(at_s) == at_s
 
-    def _receive(self, order: Order, flow: Flow, bits: int) -> Story:
+    def ready_s(self, at_s: float) -> float:
+        """The first instant from this one on at which it could, once it is idle; inf if it is dead by then."""
+        open_s = at_s if self.traits.hours is None else self.traits.hours.opens_s(at_s)
+        return open_s if open_s < math.inf and self.meter.alive_at(open_s) else math.inf
+
+    def wake_s(self) -> float:
+        """How long the radio takes to wake, if it sleeps."""
+        return self.traits.promotion_s if self._env.now >= self.meter.asleep_s else 0.0
+
+    def compute_s(self, order: Order) -> float:
+        """How long the order's work takes."""
+        return _samples(order) * self.traits.s_per_sample
+
+    def _receive(self, order: Order, flow: Flow | None, bits: int) -> Story:
+        """What comes down: of a broadcast, or (None) for this client alone."""
+        down, traits = self._cell.down, self.traits
+        if traits.tail_s or traits.promotion_s:
+            yield from self._wake(order, "receive")
+        alone = flow is None
+        if flow is None:
+            flow = down.start(self._me, bits)
+        if flow.turn is not None:
+            yield from self._wait_for_turn(order, flow.turn, flow, down if alone else None)
         start_s = self._env.now
-        down = self._cell.down
-        outcome = yield from self._until(flow.event)
+        outcome = yield from self._until(flow.event, traits.receive_w)
         duration_s = self._env.now - start_s
         if outcome != "ok":
-            bits = min(bits, int(down.stop(flow)))
+            bits = min(bits, int(self._cell.heard_bits(flow)))
+            if alone:
+                down.stop(flow)
         elif flow.outage or self.client not in flow.clients:
             outcome, bits = "outage", 0
         self._write(
-            order.round, order.phase, "receive", start_s, self.traits.receive_w * duration_s, outcome,
+            order, "receive", start_s, traits.receive_w * duration_s + traits.receive_j_per_bit * bits, outcome,
             bits, down.link.snr_db(self.client, flow.band_hz, start_s), bits / duration_s if duration_s else None, 1,
         )  # fmt: skip
-        self._go_on_if(outcome)
 
     def _compute(self, order: Order) -> Story:
         start_s = self._env.now
-        # A loss costs a forward pass, a training sample three times that: in training samples, 1/3 and 1.
-        samples = (order.forward_samples + 2 * order.backward_samples) / 3
+        samples = _samples(order)
         duration_s = samples * self.traits.s_per_sample
         energy_j = samples * self.traits.j_per_sample
-        outcome = yield from self._until(self._env.timeout(duration_s))
-        if outcome != "ok":
+        done = self._env.timeout(duration_s)
+        power_w = energy_j / duration_s if duration_s else 0.0
+        outcome = yield from self._until(done, power_w, self._gives_up_s(order, duration_s))
+        if outcome != "ok" and duration_s:
             energy_j *= (self._env.now - start_s) / duration_s
-        self._write(
-            order.round, order.phase, "compute", start_s, energy_j, outcome,
-            paper_j=energy_j if order.paper_bits else 0.0,
-        )  # fmt: skip
-        self._go_on_if(outcome)
+        paper_j = energy_j if order.paper_bits else 0.0
+        self._write(order, "compute", start_s, energy_j, outcome, paper_j=paper_j)
 
     def _transmit(self, order: Order) -> Story:
-        start_s = self._env.now
         up, traits = self._cell.up, self.traits
+        if traits.tail_s or traits.promotion_s:
+            yield from self._wake(order, "transmit")
         trial = self._try(order)
         flow = up.start(self._me, trial.air_bits)
-        outcome = yield from self._until(flow.event)
+        if flow.turn is not None:
+            yield from self._wait_for_turn(order, flow.turn, flow, up)
+        start_s = self._env.now
+        radiated_w = self._radio.radiated_w(self.client, flow.band_hz, start_s)
+        power_w = traits.sending_w(radiated_w)
+        draws_w = power_w + traits.transmit_j_per_bit * up.link.rate_bps(self.client, flow.band_hz, start_s)
+        outcome = yield from self._until(flow.event, draws_w)
         duration_s = self._env.now - start_s
         progress = 1.0
-        if outcome != "ok" or flow.outage:
-            progress = min(1.0, up.stop(flow) / trial.air_bits)
-            outcome = "outage" if flow.outage else outcome
+        if outcome != "ok":
+            progress = min(1.0, up.moved_bits(flow) / trial.air_bits)
+            up.stop(flow)
+        elif flow.outage:
+            outcome, progress = "outage", min(1.0, up.moved_bits(flow) / trial.air_bits)
         elif not trial.delivered:
             outcome = "lost"
-        rate_bps = progress * trial.air_bits / duration_s if duration_s else None
-        radiated_w = self._radio.radiated_w(self.client, flow.band_hz, start_s)
+        air_bits = progress * trial.air_bits
+        rate_bps = air_bits / duration_s if duration_s else None
         self._write(
-            order.round, order.phase, "transmit", start_s,
-            (radiated_w / traits.amplifier_efficiency + traits.circuit_w) * duration_s, outcome,
+            order, "transmit", start_s, power_w * duration_s + traits.transmit_j_per_bit * air_bits, outcome,
             int(progress * order.up_bits), up.link.snr_db(self.client, flow.band_hz, start_s), rate_bps, trial.attempts,
             radiated_w * duration_s, radiated_w * progress * order.paper_bits / rate_bps if rate_bps else 0.0,
         )  # fmt: skip
-        self._go_on_if(outcome)
+
+    def _wake(self, order: Order, activity: Activity) -> Story:
+        """A radio that sleeps is promoted first, which is charged to what it is promoted for."""
+        self.meter.write_tail(order.round, order.phase, self._env.now)
+        wake_s = self.wake_s()
+        if wake_s > 0:
+            start_s = self._env.now
+            outcome = yield from self._until(self._env.timeout(wake_s), self.traits.promotion_w)
+            energy_j = self.traits.promotion_w * (self._env.now - start_s)
+            self._write(order, activity, start_s, energy_j, outcome)
+
+    def _wait_for_turn(self, order: Order, turn: simpy.Event, flow: Flow, medium: Medium | None) -> Story:
+        """`medium`: where to take the flow back if the turn never comes; None if it is not this device's own."""
+        if not turn.processed:
+            start_s = self._env.now
+            outcome = yield from self._until(turn, self.traits.idle_w)
+            if outcome != "ok" and medium is not None:
+                medium.stop(flow)
+            if self._env.now > start_s or outcome != "ok":
+                self._write(order, "idle", start_s, self.traits.idle_w * (self._env.now - start_s), outcome)
 
     def _try(self, order: Order) -> Trial:
         """Drawn before sending and keyed by the order, so that it is the same whenever the order is carried out."""
@@ -145,22 +186,35 @@ class Device:
         rng = stream(self._seed, "loss", self.client, order.round, order.phase)
         return send_attempts(self._radio.loss, order.up_bits, probability, rng)
 
-    def _until(self, event: simpy.Event) -> Generator[simpy.Event, Any, str]:
-        """Wait for the event; returns ok, or why it was not to be."""
+    def _gives_up_s(self, order: Order, duration_s: float) -> float:
+        """When the device drops the order in the middle of its work; mostly never."""
+        if self.traits.dropout == 0:
+            return math.inf
+        rng = stream(self._seed, "dropout", self.client, order.round, order.phase)
+        drops, when = rng.random(2)
+        return self._env.now + when * duration_s if drops < self.traits.dropout else math.inf
+
+    def _until(self, event: simpy.Event, power_w: float, give_up_s: float = math.inf) -> Ending:
+        """Wait for the event; returns ok, or why it was not to be: late, dead, dropped."""
         try:
-            yield event
+            if not self._limited and give_up_s == math.inf:
+                yield event
+                return "ok"
+            now_s = self._env.now
+            death_s = now_s + self.meter.left_j / power_w if power_w > 0 else math.inf
+            closes_s = math.inf if self.traits.hours is None else self.traits.hours.closes_s(now_s)
+            end_s = min(death_s, closes_s, give_up_s)
+            if end_s == math.inf:
+                yield event
+                return "ok"
+            yield event | self._env.timeout(end_s - now_s)
+            return "ok" if event.processed else "dead" if end_s == death_s else "dropped"
         except simpy.Interrupt as interrupt:
             return str(interrupt.cause)
-        return "ok"
-
-    def _go_on_if(self, outcome: str) -> None:
-        if outcome != "ok":
-            raise Cut(FATES[outcome])
 
     def _write(
         self,
-        round: int,
-        phase: int,
+        order: Order,
         activity: Activity,
         start_s: float,
         energy_j: float,
@@ -172,9 +226,18 @@ class Device:
         radiated_j: float = 0.0,
         paper_j: float = 0.0,
     ) -> None:
-        self._legs.append(
-            Leg(
-                round, phase, self.client, activity, start_s, self._env.now, bits, snr_db, rate_bps, attempts,
-                energy_j, radiated_j, paper_j, outcome,
-            )
+        """The leg that ends now; the story goes on only if it ended well."""
+        now_s, meter = self._env.now, self.meter
+        outcome = meter.write(
+            order.round, order.phase, activity, start_s, now_s, energy_j, outcome,
+            bits, snr_db, rate_bps, attempts, radiated_j, paper_j,
         )  # fmt: skip
+        if activity in ("receive", "transmit"):
+            meter.stay_awake(now_s)
+        if outcome != "ok":
+            raise Cut(outcome)
+
+
+def _samples(order: Order) -> float:
+    """Work in training samples: a loss costs a forward pass, a training sample three times that."""
+    return (order.forward_samples + 2 * order.backward_samples) / 3

@@ -1,35 +1,75 @@
-"""The devices block of a scenario: processors, radios' appetite, batteries, habits. One kind, or a mixture of kinds."""
+"""The devices block of a scenario: processors, what their radios draw, batteries, habits. One kind, or a mixture."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from wflsim.units import Hertz, Joules, Spec, Watts
+from wflsim.errors import ScenarioError
+from wflsim.rng import stream
+from wflsim.units import FlopsPerSecond, Hertz, Joules, Seconds, Spec, Watts
+from wflsim.world.availability import AvailabilitySpec, Hours, hours_of
+from wflsim.world.profiles import PROFILES, ProfileName
+
+TRAINING_FLOPS = 3
+"""A training sample costs its forward pass and twice as much backward."""
 
 
 class DeviceSpec(Spec):
-    """One kind of device.
+    """One kind of device. `profile` fills in what is not said.
 
-    Compute, cycles model: a sample takes C/f seconds and kappa C f^2 joules.
+    Cycles model: a sample takes C/f seconds and kappa C f^2 joules. FLOP model (as soon as `speed` is given): a sample
+    takes 3 x the model's forward FLOPs / (speed x utilisation) seconds at `compute_power`.
     """
 
+    profile: ProfileName = "generic"
+    share: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    """Weight of this kind in a mixture."""
     cycles_per_sample: Annotated[float, Field(ge=0, le=1e15)] = 1.083e7
     """C, to train on one sample once; a loss alone costs a third. The default is the paper's CNN."""
     frequency: Hertz = 1e9
     """f"""
     kappa: Annotated[float, Field(ge=0, le=1)] = 1e-28
     """Effective switched capacitance."""
+    speed: FlopsPerSecond | None = None
+    utilisation: Annotated[float, Field(gt=0, le=1)] = 1.0
+    compute_power: Watts = 0.0
+    """Of the FLOP model."""
+    spread: Annotated[float, Field(ge=0, le=3)] = 0.0
+    """Sigma of a lognormal factor (median 1) on each client's time and energy per sample."""
     receive_power: Watts = 0.1
-    """Of the whole device while it receives. A round figure, as is the next: measure yours."""
+    """Of the whole device while it receives. A round figure, as is `idle_power`: measure yours."""
+    receive_energy_per_bit: Joules = 0.0
+    """On top of it."""
     idle_power: Watts = 0.01
-    """While it waits for others."""
+    """While it waits."""
     amplifier_efficiency: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Sending costs radiated power / efficiency + circuit power."""
+    """Sending draws radiated power / efficiency + circuit power."""
     circuit_power: Watts = 0.0
+    transmit_power: Watts | None = None
+    """Instead of that: what the whole device draws while it sends, as measured."""
+    transmit_energy_per_bit: Joules = 0.0
+    """On top of it."""
+    promotion: Seconds = 0.0
+    """To wake a sleeping radio, before it receives or sends."""
+    promotion_power: Watts = 0.0
+    tail: Seconds = 0.0
+    """How long the radio stays awake after its last transfer."""
+    tail_power: Watts = 0.0
+    """Of the radio alone, whatever else the device does meanwhile."""
     battery: Joules | None = None
+    """What it can spend before it dies; None: mains."""
+    availability: AvailabilitySpec | None = None
+    dropout: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Probability that an order is abandoned at some point of its computation."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, given: Any) -> Any:
+        profile = given.get("profile", "generic") if isinstance(given, dict) else "generic"
+        return {**PROFILES[profile], **given} if isinstance(profile, str) and profile in PROFILES else given
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +79,65 @@ class Traits:
     s_per_sample: float
     j_per_sample: float
     receive_w: float
+    receive_j_per_bit: float
     idle_w: float
     amplifier_efficiency: float
     circuit_w: float
+    transmit_w: float | None
+    transmit_j_per_bit: float
+    promotion_s: float
+    promotion_w: float
+    tail_s: float
+    tail_w: float
     battery_j: float | None
+    hours: Hours | None
+    dropout: float
+
+    def sending_w(self, radiated_w: float) -> float:
+        """What the whole device draws while its antenna radiates so much."""
+        return radiated_w / self.amplifier_efficiency + self.circuit_w if self.transmit_w is None else self.transmit_w
 
 
 def build_fleet(specs: list[DeviceSpec], clients: int, seed: int, flops_per_sample: float) -> list[Traits]:
-    """The devices of all clients."""
-    return [_traits(specs[client % len(specs)]) for client in range(clients)]
+    """The devices of all clients: kinds are dealt out in turn, in proportion to their shares."""
+    total = sum(spec.share for spec in specs)
+    dealt = [0] * len(specs)
+    fleet = []
+    for client in range(clients):
+        owed = [spec.share / total * (client + 1) - n for spec, n in zip(specs, dealt, strict=True)]
+        kind = owed.index(max(owed))
+        dealt[kind] += 1
+        fleet.append(_traits(specs[kind], client, seed, flops_per_sample))
+    return fleet
 
 
-def _traits(spec: DeviceSpec) -> Traits:
+def _traits(spec: DeviceSpec, client: int, seed: int, flops_per_sample: float) -> Traits:
+    if spec.speed is None:
+        s_per_sample = spec.cycles_per_sample / spec.frequency
+        j_per_sample = spec.kappa * spec.cycles_per_sample * spec.frequency**2
+    else:
+        if flops_per_sample <= 0:
+            raise ScenarioError(
+                "devices.speed: the FLOP model needs a model whose FLOPs are known; use cycles_per_sample"
+            )
+        s_per_sample = TRAINING_FLOPS * flops_per_sample / (spec.speed * spec.utilisation)
+        j_per_sample = spec.compute_power * s_per_sample
+    slowness = float(stream(seed, "speed", client).lognormal(0.0, spec.spread)) if spec.spread > 0 else 1.0
     return Traits(
-        s_per_sample=spec.cycles_per_sample / spec.frequency,
-        j_per_sample=spec.kappa * spec.cycles_per_sample * spec.frequency**2,
+        s_per_sample=s_per_sample * slowness,
+        j_per_sample=j_per_sample * slowness,
         receive_w=spec.receive_power,
+        receive_j_per_bit=spec.receive_energy_per_bit,
         idle_w=spec.idle_power,
         amplifier_efficiency=spec.amplifier_efficiency,
         circuit_w=spec.circuit_power,
+        transmit_w=spec.transmit_power,
+        transmit_j_per_bit=spec.transmit_energy_per_bit,
+        promotion_s=spec.promotion,
+        promotion_w=spec.promotion_power,
+        tail_s=spec.tail,
+        tail_w=spec.tail_power,
         battery_j=spec.battery,
+        hours=hours_of(spec.availability, seed, client),
+        dropout=spec.dropout,
     )

@@ -22,7 +22,7 @@ class Flow:
         self.clients = clients
         self.bits = bits
         self.band_hz = band_hz
-        """Allocated; of a shared band, the whole of it."""
+        """Allocated; of a band in equal shares, the whole of it."""
         self.begun_s = begun_s
         """When the first bit goes out."""
         self.turn: simpy.Event | None = None
@@ -42,8 +42,11 @@ class Medium(Protocol):
     def start(self, clients: Sequence[int], bits: float) -> Flow:
         """Begin to move bits at the pace of the worst of `clients`."""
 
-    def stop(self, flow: Flow) -> float:
-        """End an unfinished flow now; returns the bits that got through."""
+    def moved_bits(self, flow: Flow) -> float:
+        """Bits of an unfinished flow that are through by now."""
+
+    def stop(self, flow: Flow) -> None:
+        """End an unfinished flow now; its event will not happen."""
 
 
 class Dedicated:
@@ -55,12 +58,30 @@ class Dedicated:
         self.band_hz = band_hz
 
     def start(self, clients: Sequence[int], bits: float) -> Flow:
-        flow = Flow(clients, bits, self.band_hz, self.env.now)
+        return self.start_on(self.band_hz, clients, bits)
+
+    def start_on(self, band_hz: float, clients: Sequence[int], bits: float) -> Flow:
+        """On a band of another width."""
+        flow = Flow(clients, bits, band_hz, self.env.now)
         flow.event = end_of(flow, self.env, self.link)
         return flow
 
-    def stop(self, flow: Flow) -> float:
+    def moved_bits(self, flow: Flow) -> float:
         return self.link.moved_bits(flow.clients, flow.band_hz, flow.begun_s, self.env.now)
+
+    def stop(self, flow: Flow) -> None:
+        """Nobody else feels it."""
+
+
+class Planned(Dedicated):
+    """A band for each, cut to measure for one phase."""
+
+    def __init__(self, env: simpy.Environment, link: Link, band_hz: float) -> None:
+        super().__init__(env, link, band_hz)
+        self.bands_hz: dict[int, float] = {}
+
+    def start(self, clients: Sequence[int], bits: float) -> Flow:
+        return self.start_on(self.bands_hz[clients[0]], clients, bits)
 
 
 def end_of(flow: Flow, env: simpy.Environment, link: Link) -> simpy.Event:

@@ -26,6 +26,7 @@ from wflsim.world.rates import RateRule, RateSpec, Shannon
 from wflsim.world.sky import ConstantSky, FadedSky, PowerControl, SteppedSky, Terrain, TerrainSky, noise_w
 from wflsim.world.snr_trace import TraceSky, TraceSpec
 
+DEFAULT_SNR = 10.0
 Item = TypeVar("Item")
 Dealt = Annotated[
     list[Item], Field(min_length=1), BeforeValidator(lambda given: given if isinstance(given, list) else [given])
@@ -132,7 +133,7 @@ class Radio:
             self._terrain_sky = TerrainSky(terrain, self._power_w, here_w, control)
             return self._terrain_sky, TerrainSky(terrain, [spec.downlink.power], there_w, None)
         up: SteppedSky
-        up = TraceSky(spec.trace) if spec.trace is not None else ConstantSky(spec.snr or [10.0])
+        up = TraceSky(spec.trace) if spec.trace is not None else ConstantSky(spec.snr or [DEFAULT_SNR])
         return up, up if spec.downlink.snr is None else ConstantSky(spec.downlink.snr)
 
     @staticmethod

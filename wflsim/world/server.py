@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from wflsim.exchange import Outcome, Until
 from wflsim.units import Seconds, Spec
 
+Selector = Literal["by_lambda", "best_channel", "least_energy", "availability"]
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -26,6 +27,11 @@ class ServerSpec(Spec):
     """Time the server takes at the end of each round."""
     loss_detection: Literal["at_once", "deadline"] = "at_once"
     """When the server learns that a reply will not come."""
+    selector: Selector = "by_lambda"
+    """Who is asked: as the policy wishes, or the clients with the best channel, the least energy for the work, or the
+    longest time left in their window."""
+    over_selection: Annotated[float, Field(ge=1, le=100)] = 1.0
+    """Ask so many times more clients than the policy wants; with `first`, the slowest are left behind."""
     idle: Literal["participants", "all"] = "participants"
     """Whose waiting is charged: those who wait for others in a phase, or every client at all times."""
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
 
 from wflsim.units import Spec
 from wflsim.world.cell import CellSpec
 from wflsim.world.devices import DeviceSpec
-from wflsim.world.radio import RadioSpec
+from wflsim.world.links import REFERENCE_HZ
+from wflsim.world.radio import DEFAULT_SNR, RadioSpec
 from wflsim.world.server import ServerSpec
 
 
@@ -17,6 +19,8 @@ def _as_list(given: Any) -> Any:
     return given if isinstance(given, list) else [given]
 
 
+STEPPED_RATES = ("cqi", "fixed")
+"""Rules with a lowest rate, and outage below it."""
 DevicesSpec = Annotated[list[DeviceSpec], Field(min_length=1), BeforeValidator(_as_list)]
 """One kind of device, or a list of kinds."""
 
@@ -29,6 +33,16 @@ class WorldSpec(Spec):
     devices: DevicesSpec = Field(default_factory=lambda: [DeviceSpec()])
     server: ServerSpec = ServerSpec()
 
+    @model_validator(mode="after")
+    def _fit_together(self) -> WorldSpec:
+        radio, access = self.radio, self.cell.access
+        noise_follows_band = radio.path_loss is not None or radio.reading == "snr_at_1mhz"
+        if access == "makespan" and noise_follows_band and radio.rate.kind in STEPPED_RATES:
+            raise ValueError("cell.access makespan with noise that follows the band needs radio.rate shannon or gap")
+        if access in ("ofdma", "makespan") and radio.reading == "power_for_snr" and radio.path_loss is None:
+            raise ValueError("radio.reading power_for_snr needs a band of known width: cell.access dedicated or tdma")
+        return self
+
 
 def influences(spec: WorldSpec) -> list[str]:
     """Key paths by which this world can change what is learnt; none: a trace replays exactly."""
@@ -37,7 +51,26 @@ def influences(spec: WorldSpec) -> list[str]:
         "server.deadline": server.deadline is not None,
         "server.first": server.first is not None,
         "server.quorum": server.quorum is not None,
+        "server.selector": server.selector != "by_lambda",
+        "server.over_selection": server.over_selection > 1,
         "radio.loss.probability": loss.probability > 0,
         "radio.loss.outage_threshold": loss.outage_threshold is not None,
+        "radio.rate.kind": _outages_possible(spec.radio),
     }
+    for number, device in enumerate(spec.devices):
+        block = "devices" if len(spec.devices) == 1 else f"devices.{number}"
+        found[f"{block}.battery"] = device.battery is not None
+        found[f"{block}.availability"] = device.availability is not None
+        found[f"{block}.dropout"] = device.dropout > 0
     return [key for key, present in found.items() if present]
+
+
+def _outages_possible(radio: RadioSpec) -> bool:
+    """Whether the rate rule may say that nothing can be sent."""
+    fades = radio.fading is not None and radio.fading.time == "block"
+    if radio.path_loss is not None or radio.trace is not None or fades:
+        return radio.rate.kind in STEPPED_RATES
+    snr = np.array((radio.snr or [DEFAULT_SNR]) + (radio.downlink.snr or []))
+    if radio.reading == "snr_at_1mhz":
+        snr = snr * REFERENCE_HZ / max(radio.bandwidth, radio.downlink.bandwidth or 0.0)
+    return not radio.rate.efficiency(snr).all()

@@ -1,0 +1,95 @@
+"""When a device can be asked: windows in time, as functions of (seed, client, time)."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Annotated, Literal, Protocol
+
+from pydantic import Field, model_validator
+
+from wflsim.rng import stream
+from wflsim.units import Seconds, Spec
+
+
+class Periodic(Spec):
+    """There for `open` out of every `period` (charging at night), each client at its own hour."""
+
+    kind: Literal["periodic"]
+    period: Annotated[Seconds, Field(gt=0)]
+    open: Annotated[Seconds, Field(gt=0)]
+
+    @model_validator(mode="after")
+    def _shorter(self) -> Periodic:
+        if self.open >= self.period:
+            raise ValueError(f"open ({self.open:g} s) must be shorter than the period ({self.period:g} s)")
+        return self
+
+
+class Windows(Spec):
+    """There from ... to ..., in seconds since the start; never again after the last window."""
+
+    kind: Literal["windows"]
+    windows: Annotated[list[tuple[Seconds, Seconds]], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Windows:
+        instants = [instant for window in self.windows for instant in window]
+        if any(later <= earlier for earlier, later in pairwise(instants)):
+            raise ValueError("windows must be [from, to] pairs in increasing order that do not touch")
+        return self
+
+
+AvailabilitySpec = Annotated[Periodic | Windows, Field(discriminator="kind")]
+
+
+class Hours(Protocol):
+    """Opening hours of one device."""
+
+    def closes_s(self, at_s: float) -> float:
+        """The end of the window that is open at this instant; the instant itself if none is."""
+
+    def opens_s(self, at_s: float) -> float:
+        """The first instant from this one on at which a window is open; inf if there is none."""
+
+
+class PeriodicHours:
+    """Open in [phase, phase + open) modulo the period."""
+
+    def __init__(self, spec: Periodic, seed: int, client: int) -> None:
+        self._period_s = spec.period
+        self._open_s = spec.open
+        self._phase_s = float(stream(seed, "availability", client).uniform(0, spec.period))
+
+    def closes_s(self, at_s: float) -> float:
+        start_s = self._start_s(at_s)
+        return max(at_s, start_s + self._open_s)
+
+    def opens_s(self, at_s: float) -> float:
+        return at_s if self.closes_s(at_s) > at_s else self._start_s(at_s) + self._period_s
+
+    def _start_s(self, at_s: float) -> float:
+        """Where the latest window began."""
+        start_s = math.floor((at_s - self._phase_s) / self._period_s) * self._period_s + self._phase_s
+        # The clock is sent to `start + period`; rounding must not make that a hair too early to count.
+        return start_s + self._period_s if start_s + self._period_s <= at_s else start_s
+
+
+class WindowHours:
+    """Open in the given windows."""
+
+    def __init__(self, spec: Windows) -> None:
+        self._windows = spec.windows
+
+    def closes_s(self, at_s: float) -> float:
+        return next((end_s for start_s, end_s in self._windows if start_s <= at_s < end_s), at_s)
+
+    def opens_s(self, at_s: float) -> float:
+        return next((max(at_s, start_s) for start_s, end_s in self._windows if at_s < end_s), math.inf)
+
+
+def hours_of(spec: Periodic | Windows | None, seed: int, client: int) -> Hours | None:
+    """None: always there."""
+    if spec is None:
+        return None
+    return PeriodicHours(spec, seed, client) if isinstance(spec, Periodic) else WindowHours(spec)

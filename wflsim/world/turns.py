@@ -1,0 +1,60 @@
+"""One after the other on the whole band, first come, first served (TDMA)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import simpy
+
+from wflsim.world.links import Link
+from wflsim.world.medium import Flow, end_of
+
+
+class Turns:
+    """Whoever sends has the whole band; the others wait for their turn."""
+
+    def __init__(self, env: simpy.Environment, link: Link, band_hz: float) -> None:
+        self.env = env
+        self.link = link
+        self.band_hz = band_hz
+        self._sending: Flow | None = None
+        self._queue: deque[Flow] = deque()
+
+    def start(self, clients: Sequence[int], bits: float) -> Flow:
+        flow = Flow(clients, bits, self.band_hz, self.env.now)
+        flow.event = self.env.event()
+        if self._sending is None:
+            self._begin(flow)
+        else:
+            flow.turn = self.env.event()
+            self._queue.append(flow)
+        return flow
+
+    def moved_bits(self, flow: Flow) -> float:
+        if flow in self._queue:
+            return 0.0
+        return self.link.moved_bits(flow.clients, flow.band_hz, flow.begun_s, self.env.now)
+
+    def stop(self, flow: Flow) -> None:
+        if flow is self._sending:
+            self._next()
+        elif flow in self._queue:
+            self._queue.remove(flow)
+
+    def _begin(self, flow: Flow) -> None:
+        self._sending = flow
+        flow.begun_s = self.env.now
+        if flow.turn is not None:
+            flow.turn.succeed()
+        end_of(flow, self.env, self.link).callbacks.append(lambda _: self._end(flow))
+
+    def _end(self, flow: Flow) -> None:
+        if flow is self._sending:  # else it was stopped before
+            flow.event.succeed()
+            self._next()
+
+    def _next(self) -> None:
+        self._sending = None
+        if self._queue:
+            self._begin(self._queue.popleft())
