@@ -1,13 +1,16 @@
 """Who owns what: conservation, limits, determinism."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wflsim.errors import DataError
-from wflsim.learning.data import DataSet, DigitsSpec, Samples, load
-from wflsim.learning.partition import class_counts, divide
+from wflsim.errors import DataError, ScenarioError
+from wflsim.learning.data import DataSet, DigitsSpec, Samples, SyntheticSpec, load
+from wflsim.learning.partition import FileSpec, IidSpec, NaturalSpec, ShardsSpec, class_counts, divide
+from wflsim.learning.picture import clients_by_classes
 from wflsim.learning.zipf import ZipfDirichletSpec, fit, zipf_sizes
 
 quick = settings(max_examples=60, deadline=None, derandomize=True, database=None)
@@ -67,8 +70,7 @@ def test_alpha_infinity_gives_everybody_the_mix_of_the_whole():
 def test_train_and_test_have_the_same_mix():
     data = a_set([600] * 10, [300] * 10)
     owned = divide(ZipfDirichletSpec(alpha=0.1), data, 12, seed=3)
-    train, test = (class_counts(own, data.train.y if own is owned.train else data.test.y, 10) for own in
-                   (owned.train, owned.test))
+    train, test = (class_counts(own, half.y, 10) for own, half in ((owned.train, data.train), (owned.test, data.test)))
     assert np.abs(train / train.sum(1, keepdims=True) - test / test.sum(1, keepdims=True)).max() < 0.02
 
 
@@ -95,3 +97,73 @@ def test_the_same_seed_deals_the_same_samples_and_another_seed_does_not():
 def test_more_clients_than_samples_is_refused():
     with pytest.raises(DataError, match="3 train samples cannot be shared as 4 parts among 4 clients"):
         divide(ZipfDirichletSpec(), a_set([2, 1], [9, 9]), 4, seed=0)
+
+
+@quick
+@given(
+    per_class=st.lists(st.integers(5, 40), min_size=2, max_size=6),
+    clients=st.integers(1, 5),
+    spec=st.sampled_from([IidSpec(kind="iid"), ShardsSpec(kind="shards"), ShardsSpec(kind="shards", shards=1)]),
+    seed=st.integers(0, 3),
+)
+def test_iid_and_shards_give_every_sample_once_in_parts_of_one_size(per_class, clients, spec, seed):
+    data = a_set(per_class, per_class)
+    owned = divide(spec, data, clients, seed)
+    for own, half in ((owned.train, data.train), (owned.test, data.test)):
+        assert np.array_equal(np.sort(np.concatenate(own)), np.arange(len(half.y)))
+        assert max(map(len, own)) - min(map(len, own)) <= getattr(spec, "shards", 1)
+
+
+def test_a_shard_is_of_one_label_or_two_and_tests_follow_training():
+    data = a_set([60] * 10, [30] * 10)
+    owned = divide(ShardsSpec(kind="shards"), data, 10, seed=0)
+    train, test = (class_counts(own, half.y, 10) for own, half in ((owned.train, data.train), (owned.test, data.test)))
+    assert ((train > 0).sum(axis=1) <= 2).all()
+    assert np.array_equal(train, 2 * test)
+
+
+def test_a_file_of_sample_numbers(tmp_path):
+    data, file = a_set([4, 4], [2, 2]), tmp_path / "own.json"
+    spec = FileSpec(kind="file", path=str(file))
+
+    def given(train, test):
+        file.write_text(json.dumps({"train": train, "test": test}))
+        return divide(spec, data, 2, seed=0)
+
+    owned = given([[0, 7], [3]], [[1], []])
+    assert [own.tolist() for own in owned.train] == [[0, 7], [3]]
+    assert [len(own) for own in owned.test] == [1, 0]
+    for train, message in (
+        ([[0]], "1 lists for 2 clients"),
+        ([[0, 1], [1]], "more than one place"),
+        ([[0], [8]], r"outside 0\.\.7"),
+        ([[0], []], "client 1 has no training samples"),
+        ([[0], ["a"]], "cannot read"),
+    ):
+        with pytest.raises(DataError, match=message):
+            given(train, [[], []])
+    with pytest.raises(DataError, match="cannot read"):
+        divide(FileSpec(kind="file", path=str(tmp_path / "absent")), data, 2, seed=0)
+
+
+def test_data_with_owners_is_divided_as_it_comes_and_no_other_data_can_be():
+    spec = SyntheticSpec(name="synthetic")
+    data = load(spec, 5, seed=1)
+    owned = divide(NaturalSpec(kind="natural"), data, 5, seed=1)
+    assert sum(map(len, owned.train)) == len(data.train.y)
+    assert all((data.train.owner[own] == client).all() for client, own in enumerate(owned.train))
+    with pytest.raises(ScenarioError, match="iid does not fit, the data says who owns what"):
+        divide(IidSpec(kind="iid"), data, 5, seed=1)
+    with pytest.raises(ScenarioError, match="natural does not fit, the data names no owners"):
+        divide(NaturalSpec(kind="natural"), a_set([9], [9]), 2, seed=1)
+    with pytest.raises(DataError, match=r"owned by clients 0\.\.4 \(5\), not 0\.\.5"):
+        divide(NaturalSpec(kind="natural"), data, 6, seed=1)
+
+
+def test_the_picture_has_a_disc_for_every_class_a_client_has(tmp_path):
+    counts = np.array([[3, 0, 1], [0, 5, 0]])
+    figure = clients_by_classes(counts, "two clients")
+    figure.savefig(tmp_path / "picture.png")
+    totals, discs = figure.axes
+    assert [bar.get_height() for bar in totals.patches] == [4, 5]
+    assert discs.collections[0].get_offsets().tolist() == [[0, 0], [0, 2], [1, 1]]

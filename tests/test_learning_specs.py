@@ -3,7 +3,45 @@
 import subprocess
 import sys
 
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from wflsim.learning import DataSpec, ModelSpec, PartitionSpec, TrainSpec
+
+DATA, PARTITION, MODEL = (TypeAdapter(spec) for spec in (DataSpec, PartitionSpec, ModelSpec))
+
 
 def test_the_specs_import_no_torch():
     code = "import sys, wflsim.learning, wflsim.learning.metrics; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_zipf_dirichlet_is_the_kind_that_goes_without_saying():
+    assert PARTITION.validate_python({"alpha": 0.1}).kind == "zipf_dirichlet"
+    assert PARTITION.validate_python({"kind": "shards"}).shards == 2
+    for infinite in ("inf", float("inf")):
+        spec = PARTITION.validate_python({"alpha": infinite})
+        assert PARTITION.validate_json(PARTITION.dump_json(spec)) == spec
+
+
+@pytest.mark.parametrize(
+    ("adapter", "block"),
+    [
+        (DATA, {"name": "cifar"}),
+        (DATA, {"name": "npz"}),
+        (DATA, {"name": "synthetic", "alpha": -1}),
+        (PARTITION, {"alpha": -0.1}),
+        (PARTITION, {"alpha": float("nan")}),
+        (PARTITION, {"kind": "iid", "alpha": 1}),
+        (PARTITION, {"kind": "other"}),
+        (PARTITION, 3),
+        (MODEL, {"name": "mlp", "hidden": [0]}),
+        (MODEL, {"name": "module", "module": "package.file"}),
+        (MODEL, {"name": "resnet18_last", "size": 0}),
+        (TypeAdapter(TrainSpec), {"batch": 0}),
+        (TypeAdapter(TrainSpec), {"quantise": 4}),
+    ],
+)
+def test_what_makes_no_sense_is_refused(adapter, block):
+    with pytest.raises(ValidationError):
+        adapter.validate_python(block)

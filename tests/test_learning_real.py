@@ -1,0 +1,137 @@
+"""The real sets: need WFLSIM_DATA (a directory with MNIST/raw, FashionMNIST/raw, KMNIST/raw, weights), and minutes."""
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from wflsim.exchange import Ask
+from wflsim.learning import backbone
+from wflsim.learning.build import build
+from wflsim.learning.data import MnistSpec, load
+from wflsim.learning.partition import class_counts, divide
+from wflsim.learning.picture import clients_by_classes
+from wflsim.learning.specs import CnnSpec, LinearSpec, ResNet18LastSpec, TrainSpec
+from wflsim.learning.vision import data_dir
+from wflsim.learning.zipf import ZipfDirichletSpec
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif("WFLSIM_DATA" not in os.environ, reason="WFLSIM_DATA names no copy of the real data sets"),
+]
+KMNIST = MnistSpec(name="kmnist")
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("this must not touch the network")
+
+    monkeypatch.setattr("socket.getaddrinfo", refuse)
+
+
+def rounds(ours, work, count, m=20):
+    """FedAvg with the first m clients; the mean model."""
+    w = ours.initial()
+    for s in range(count):
+        done = ours.run(Ask(range(m), work, shared={"w": w}), [(s, 0)] * m)
+        w = sum(result.items["y"] for result in done.results) / m
+    return w
+
+
+def sgd(me, w, tau=10, eta=0.05):
+    y = me.fresh(w)
+    for _ in range(tau):
+        y.sub_(me.g(y), alpha=eta)
+    return {"y": y}
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize("name", ["mnist", "fashion_mnist", "kmnist"])
+def test_the_three_sets_load_without_network(name):
+    data = load(MnistSpec(name=name), 30, 1)
+    assert (data.train.x.shape, data.test.x.shape) == ((60_000, 1, 28, 28), (10_000, 1, 28, 28))
+    assert (data.train.x.min(), data.train.x.max(), data.classes) == (0, 1, 10)
+
+
+@pytest.mark.parametrize("sigma", [0, 0.3, 0.5, 0.7])
+def test_the_papers_partition_of_kmnist(sigma, tmp_path):
+    data = load(KMNIST, 30, 1)
+    owned = divide(ZipfDirichletSpec(alpha=0.1, sigma=sigma), data, 30, seed=1)
+    table = class_counts(owned.train, data.train.y, 10)
+    i = np.arange(1, 31)
+    assert np.abs(table.sum(axis=1) - 60_000 / (i**sigma * (i**-sigma).sum())).max() < 1
+    assert (table.sum(axis=0) == 6_000).all()
+    mixes = table / table.sum(axis=1, keepdims=True)
+    assert np.sort(mixes, axis=1)[:, -2:].sum(axis=1).mean() > 0.6  # alpha = .1: two classes hold most of a client
+    clients_by_classes(table, f"KMNIST, alpha 0.1, sigma {sigma}").savefig(tmp_path / "picture.png")
+
+
+def test_a_linear_model_learns_mnist():
+    ours = build(MnistSpec(name="mnist"), ZipfDirichletSpec(alpha=1.0), LinearSpec(name="linear"), TrainSpec(), 30, 1, 2)
+    assert ours.parameters == 7850
+    w = rounds(ours, sgd, 20)
+    accuracy, _ = ours.evaluate(lambda me: w)
+    assert np.mean(accuracy) > 0.8
+
+
+def drdm(me, w, eta=0.05, mu=0.5):
+    g = me.memory["g"]
+    y, anchor = me.fresh(w), w + g / mu
+    for _ in range(10):
+        y.lerp_(anchor, eta * mu).sub_(me.g(y), alpha=eta)
+    me.memory["g"] = g - mu * (y - w)
+    return {"y": y}
+
+
+def resident_mb():
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="counts memory by /proc")
+def test_a_hundred_rounds_with_memories_do_not_grow():
+    ours = build(KMNIST, ZipfDirichletSpec(alpha=0.1), CnnSpec(name="cnn"), TrainSpec(), 30, 1, threads=2)
+    w, c, used = ours.initial(), 0.0, []
+    for s in range(100):
+        cohort = [(7 * s + 3 * j) % 30 for j in range(10)] + [(7 * s + 3 * j + 1) % 30 for j in range(10)]
+        done = ours.run(Ask(cohort, drdm, shared={"w": w}), [(s, 0)] * 20)
+        for result in done.results:
+            ours.keep(result)
+            ours.commit(result)
+        moved = [result.items["y"] - w for result in done.results]
+        c = c - 0.5 / 30 * sum(moved)
+        w = w + sum(moved) / 20 - c / 0.5
+        ours.end_round()
+        used.append(resident_mb())
+    assert torch.isfinite(w).all()
+    print(f"peak {max(used):.0f} MB, round 20 {used[19]:.0f} MB, round 100 {used[-1]:.0f} MB")
+    # After every client has a memory (30 x 3.2 MB, all by round 3) nothing may be left to allocate.
+    assert max(used[60:]) < max(used[10:40]) * 1.05
+
+
+@pytest.mark.usefixtures("no_network")
+def test_resnet_features_are_computed_once(monkeypatch):
+    spec, data = ResNet18LastSpec(name="resnet18_last"), MnistSpec(name="fashion_mnist")
+    arguments = (data, ZipfDirichletSpec(alpha=0.5), spec, TrainSpec(), 30)
+    began = time.perf_counter()
+    first = build(*arguments, seed=1, threads=2)
+    took = time.perf_counter() - began
+
+    def never(*args):
+        raise AssertionError("the features are in the cache")
+
+    monkeypatch.setattr(backbone, "_compute", never)
+    began = time.perf_counter()
+    second = build(*arguments, seed=2, threads=2)
+    again = time.perf_counter() - began
+    print(f"first build {took:.1f} s, second {again:.1f} s")
+    assert first.parameters == second.parameters == 5130
+    assert again < 10
+    assert list((data_dir() / "features").glob("*.tmp")) == []
+    w = rounds(second, sgd, 30)
+    accuracy, _ = second.evaluate(lambda me: w)
+    assert np.mean(accuracy) > 0.6
