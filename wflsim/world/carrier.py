@@ -117,7 +117,7 @@ class World:
     def end_round(self) -> None:
         """The server aggregates."""
         if self._aggregation_s > 0:
-            self._env.run(self._env.now + self._aggregation_s)
+            self._env.run(self._env.timeout(self._aggregation_s))
         if self._idle_counts:
             for device in self._devices:
                 if device.serving is None:
