@@ -18,7 +18,10 @@ check: $(STAMP)-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-slow: $(STAMP)-dev
+slow: $(STAMP)-all
+	@command -v chromium >/dev/null || { echo "installing Chromium for the report tests"; \
+	  apt-get update -qq && apt-get install -qq -y chromium chromium-driver; } || \
+	  { echo "make slow needs Chromium and its driver: install them with your package manager"; exit 1; }
 	$(BIN)/python -m pytest -m slow
 
 $(VENV)/pyvenv.cfg:
@@ -33,6 +36,10 @@ $(STAMP): $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 
 $(STAMP)-dev: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+$(STAMP)-all: $(STAMP)-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]'
 	touch $@
 
 clean:
