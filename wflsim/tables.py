@@ -37,13 +37,13 @@ class Interval:
     high: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Interval:
-        """Student's t; one value alone has no interval."""
+    def of(cls, values: Sequence[float], lowest: float = -np.inf, highest: float = np.inf) -> Interval:
+        """Student's t, cut to the possible values; one value alone has no interval."""
         mean = float(np.mean(values))
         if len(values) < 2:
             return cls(mean, np.nan, np.nan)
         half = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
-        return cls(mean, mean - half, mean + half)
+        return cls(mean, max(mean - half, lowest), min(mean + half, highest))
 
     @classmethod
     def of_share(cls, successes: int, trials: int) -> Interval:
@@ -163,8 +163,10 @@ class Results:
             row: dict[str, Any] = {"policy": label, "seeds": len(runs)}
             if self.target:
                 row |= _spread("p_reach", Interval.of_share(int(runs["reached"].sum()), len(runs)))
-            for name in (*COSTS, *(f"final_{final}" for final in FINALS), "latency_p50_s", "latency_p95_s"):
-                row |= _spread(name, Interval.of(runs[name].tolist()))
+            for name in (*COSTS, "latency_p50_s", "latency_p95_s"):
+                row |= _spread(name, Interval.of(runs[name].tolist(), lowest=0.0))
+            for name in (f"final_{final}" for final in FINALS):
+                row |= _spread(name, Interval.of(runs[name].tolist(), lowest=0.0, highest=1.0))
             rows.append(row)
         return pd.DataFrame(rows)
 
