@@ -39,19 +39,19 @@ class Batches:
     """One client's minibatches of one dispatch, as numbers into its own samples."""
 
     def __init__(self, rng: np.random.Generator, samples: int, batch: int, replacement: bool) -> None:
+        self.size = min(batch, samples)
         self._rng = rng
         self._samples = samples
-        self._batch = min(batch, samples)
         self._replacement = replacement
         self._pass = np.empty(0, dtype=np.int64)
 
     def next(self) -> Labels:
         """Independent draws, or the next slice of a shuffled pass (too little left: a new pass)."""
         if self._replacement:
-            return self._rng.integers(0, self._samples, self._batch)
-        if len(self._pass) < self._batch:
+            return self._rng.integers(0, self._samples, self.size)
+        if len(self._pass) < self.size:
             self._pass = self._rng.permutation(self._samples)
-        numbers, self._pass = self._pass[: self._batch], self._pass[self._batch :]
+        numbers, self._pass = self._pass[: self.size], self._pass[self.size :]
         return numbers
 
 
@@ -93,6 +93,9 @@ class Chunk:
         self._shards = shards
         self._engine = engine
         self._batches = batches
+        self._counts = [own.size for own in batches]
+        self._offsets = np.repeat([shards.starts[client] for client in clients], max(self._counts, default=0))
+        self._weight = _weight(self._counts, blank)
         self._blank = blank
 
     def fresh(self, w: Tensor) -> Tensor:
@@ -101,16 +104,13 @@ class Chunk:
 
     def batch(self) -> Batch:
         """The next minibatch of each client."""
-        numbers = [batches.next() for batches in self._batches]
-        counts = [len(own) for own in numbers]
-        index = np.zeros((len(numbers), max(counts)), dtype=np.int64)
-        for row, own, client in zip(index, numbers, self.clients, strict=True):
-            row[:] = self._shards.starts[client]  # what fills up a short batch has weight zero
-            row[: len(own)] += own
-        flat = torch.from_numpy(index.ravel()).to(self._blank.device)
-        x = self._shards.x.index_select(0, flat).view(*index.shape, *self._shards.x.shape[1:])
-        labels = self._shards.y.index_select(0, flat).view(index.shape)
-        return Batch(x, labels, self._weight(counts), counts)
+        counts, width = self._counts, max(self._counts)
+        # A short batch is filled up with repetitions, which have weight zero.
+        rows = [np.resize(own, width) if len(own) < width else own for own in (b.next() for b in self._batches)]
+        flat = torch.from_numpy(np.concatenate(rows) + self._offsets).to(self._blank.device)
+        x = self._shards.x.index_select(0, flat).view(len(counts), width, *self._shards.x.shape[1:])
+        labels = self._shards.y.index_select(0, flat).view(len(counts), width)
+        return Batch(x, labels, self._weight, counts)
 
     @property
     def everything(self) -> Any:
@@ -157,13 +157,15 @@ class Chunk:
         self._meter([self._shards.sizes[client] for client in self.clients], backward=with_gradient)
         return gradients, losses
 
-    def _weight(self, counts: list[int]) -> Tensor | None:
-        if min(counts) == max(counts):
-            return None
-        rows = np.array(counts)[:, None]
-        return torch.from_numpy((np.arange(max(counts)) < rows) / rows).to(self._blank)
-
     def _meter(self, counts: list[int], backward: bool) -> None:
         for i, count in enumerate(counts):
             self.forward_samples[i] += count
             self.backward_samples[i] += count * backward
+
+
+def _weight(counts: list[int], like: Tensor) -> Tensor | None:
+    """[k, b] weights of the mean over each client's own count; None if all count the same."""
+    if len(set(counts)) < 2:
+        return None
+    rows = np.array(counts)[:, None]
+    return torch.from_numpy((np.arange(max(counts)) < rows) / rows).to(like)

@@ -1,0 +1,170 @@
+"""One FedAvg round against a plain torch loop, and DRDM against FedAvg: N=30, m=20, tau=10, batch 32.
+
+    python benchmarks/learning.py [--repeats 9] [--threads 2] [--out reports/benchmarks/learning.csv]
+
+The plain loop is what one writes first: an nn.Module, torch.optim.SGD, one client after another, default threads.
+All contenders take turns within one run and the median of each counts, because machines are noisy. Images are random:
+no time depends on what they show.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from wflsim.drive.loop import Instant, carry, select
+from wflsim.drive.training import Training
+from wflsim.exchange import Draw
+from wflsim.learning.build import build
+from wflsim.learning.data import NpzSpec
+from wflsim.learning.specs import CnnSpec, LinearSpec, ModelSpec, TrainSpec
+from wflsim.learning.zipf import ZipfDirichletSpec
+from wflsim.policies.drdm import DRDM
+from wflsim.policies.fedavg import FedAvg
+
+N, M, TAU, BATCH, ETA, SEED = 30, 20, 10, 32, 0.05, 1
+IMAGE, FEATURES = (28, 28), (512,)
+Contender = Callable[[int], object]
+
+
+def plain_module(name: str) -> nn.Module:
+    if name == "cnn":
+        first, second, pool = nn.Conv2d(1, 16, 3, padding=1), nn.Conv2d(16, 32, 3, padding=1), nn.MaxPool2d(2)
+        dense = (nn.Flatten(), nn.Linear(1568, 500), nn.ReLU(), nn.Linear(500, 10))
+        return nn.Sequential(first, pool, second, pool, *dense)
+    return nn.Sequential(nn.Flatten(), nn.Linear(784 if name == "linear" else 512, 10))
+
+
+def plain_loop(name: str, x: Tensor, y: Tensor, threads: int) -> Contender:
+    """FedAvg as one writes it first."""
+    model, loss = plain_module(name), nn.CrossEntropyLoss()
+    shared = {key: value.clone() for key, value in model.state_dict().items()}
+    owned = torch.arange(len(y)).chunk(N)
+
+    def one_round(s: int) -> None:
+        torch.set_num_threads(threads)
+        trained = []
+        for client in range(M):
+            model.load_state_dict(shared)
+            optimiser = torch.optim.SGD(model.parameters(), lr=ETA)
+            for _ in range(TAU):
+                take = owned[client][torch.randint(len(owned[client]), (BATCH,))]
+                optimiser.zero_grad()
+                loss(model(x[take]), y[take]).backward()
+                optimiser.step()
+            trained.append({key: value.clone() for key, value in model.state_dict().items()})
+        for key in shared:
+            shared[key] = torch.stack([state[key] for state in trained]).mean(dim=0)
+        torch.set_num_threads(1)
+
+    return one_round
+
+
+def ours(spec: ModelSpec, policy: Any, file: Path, threads: int) -> tuple[Contender, float]:
+    """One round of a policy through the whole contract, and forward operations per sample."""
+    data, partition = NpzSpec(name="npz", path=str(file)), ZipfDirichletSpec(alpha=1.0)
+    learner = build(data, partition, spec, TrainSpec(batch=BATCH), N, SEED, threads)
+    training, carrier = Training(policy, learner, SEED, evaluate_every=10**9), Instant(N)
+
+    def one_round(s: int) -> None:
+        flow, answer, draws = training.round(s), None, 0
+        while True:
+            try:
+                demand = flow.send(answer)
+            except StopIteration:
+                return
+            if isinstance(demand, Draw):
+                answer, draws = select(demand, carrier, N, SEED, s, draws), draws + 1
+            else:
+                answer = carry(demand, carrier)
+
+    return one_round, learner.flops_per_sample
+
+
+def matrix_products(threads: int) -> Contender:
+    """2 x 1024^3 operations in every thread, eight times: what this machine can do at best just now."""
+    a = torch.rand(1024, 1024)
+    pool = ThreadPoolExecutor(threads)
+    return lambda s: list(pool.map(lambda _: a @ a, range(8 * threads)))
+
+
+def measure(contenders: dict[str, Contender], repeats: int) -> dict[str, float]:
+    """Median seconds of each, taking turns; the first turn warms up."""
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for s in range(repeats + 1):
+        for name, one_round in contenders.items():
+            start = time.perf_counter()
+            one_round(s)
+            seconds[name].append(time.perf_counter() - start)
+    return {name: median(values[1:]) for name, values in seconds.items()}
+
+
+def random_set(shape: tuple[int, ...], file: Path) -> tuple[Tensor, Tensor]:
+    rng = np.random.default_rng(SEED)
+    x, y = rng.random((60_000, *shape), dtype=np.float32), rng.integers(0, 10, 60_000)
+    np.savez(file, x_train=x, y_train=y, x_test=x[:100], y_test=y[:100])
+    return torch.from_numpy(x[:, None] if len(shape) == 2 else x), torch.from_numpy(y)
+
+
+def benchmark(name: str, repeats: int, threads: int, folder: Path) -> dict[str, float | str]:
+    spec: ModelSpec = CnnSpec(name="cnn") if name == "cnn" else LinearSpec(name="linear")
+    file = folder / f"{name}.npz"
+    x, y = random_set(FEATURES if name == "last_layer" else IMAGE, file)
+    default_threads = os.cpu_count() or 1
+    fedavg, flops = ours(spec, FedAvg(m=M, tau=TAU, eta=ETA), file, threads)
+    drdm, _ = ours(spec, DRDM(m=M, tau=TAU, eta=ETA), file, threads)
+    contenders = {
+        "plain": plain_loop(name, x, y, default_threads),
+        "fedavg": fedavg,
+        "drdm": drdm,
+        "peak": matrix_products(threads),
+    }
+    took = measure(contenders, repeats)
+    return {
+        "model": name,
+        "plain_ms": round(1e3 * took["plain"], 1),
+        "fedavg_ms": round(1e3 * took["fedavg"], 1),
+        "drdm_ms": round(1e3 * took["drdm"], 1),
+        "speedup": round(took["plain"] / took["fedavg"], 2),
+        "drdm_over_fedavg": round(took["drdm"] / took["fedavg"], 2),
+        # A backward pass costs about two forward passes.
+        "fedavg_gflops": round(3 * flops * M * TAU * BATCH / took["fedavg"] / 1e9, 1),
+        "peak_gflops": round(8 * threads * 2 * 1024**3 / took["peak"] / 1e9, 1),
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", default=["cnn", "linear", "last_layer"])
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [benchmark(name, options.repeats, options.threads, Path(folder)) for name in options.models]
+    for row in rows:
+        print("  ".join(f"{key} {value}" for key, value in row.items()))
+    if options.out:
+        with options.out.open("w", newline="") as file:
+            file.write(f"# python benchmarks/learning.py --repeats {options.repeats} --threads {options.threads}")
+            file.write(f" --out {options.out}  (torch {torch.__version__}, {os.cpu_count()} cores)\n")
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
