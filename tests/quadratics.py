@@ -110,6 +110,8 @@ class Rough(Instant):
         """(asked, heard) of every Gather."""
         self.received = []
         """Outcomes of every Receive."""
+        self.most = 0
+        """Orders under way at once, at most."""
 
     def eligible(self):
         busy = {client for _, client, _ in self._under_way}
@@ -136,6 +138,7 @@ class Rough(Instant):
             rank = order.client if self._race_order is None else self._race_order[order.client]
             entry = (self.now_s + self._durations[rank], order.client, self.outcome(order))
             heapq.heappush(self._under_way, entry)
+        self.most = max(self.most, len(self._under_way))
 
     def receive(self):
         self.now_s, _, outcome = heapq.heappop(self._under_way)

@@ -184,6 +184,30 @@ def test_survives_rounds_in_which_nothing_arrives(policy):
     assert all(row.asked > 0 for row in kept.rows if not policy.asynchronous)
 
 
+@pytest.mark.parametrize("policy", [policy for policy in ALL if policy.phases == 2], ids=title)
+def test_a_second_phase_that_brings_nothing_undoes_nothing(policy):
+    """DRDM and relatives: the model has moved, lambda stays. SCAFF-PD: losses and lambda have moved, the model stays."""
+
+    class Deaf(Rough):
+        def outcome(self, order):
+            return super().outcome(order)._replace(fate="lost" if order.phase else "delivered")
+
+    start = policy.start(learner().initial(), learner().samples)
+    training, _ = run(policy, learner(), 3, Deaf(N))
+    moved, kept = ("lam", "w") if policy.name == "scaffpd" else ("w", "lam")
+    np.testing.assert_array_equal(getattr(training.state, kept), getattr(start, kept))
+    assert np.abs(np.asarray(getattr(training.state, moved)) - np.asarray(getattr(start, moved))).max() > 1e-3
+
+
+@pytest.mark.parametrize("policy", [policy for policy in [*ALL, *MORE] if policy.asynchronous], ids=title)
+@pytest.mark.parametrize("loss", [0.0, 0.3, 1.0])
+def test_asynchronous_policies_keep_m_tasks_under_way(policy, loss):
+    carrier = Rough(N, loss)
+    training, _ = run(policy, learner(), 30, carrier)
+    assert carrier.most == policy.m
+    assert training.state.busy == len(carrier._under_way) <= policy.m
+
+
 def declared(payload):
     """[(vectors, scalars) of each phase] of a declaration such as `1v+1s / 1v`."""
     phases = []
@@ -239,6 +263,15 @@ def test_work_is_metered_as_it_is_done():
             for order in step.orders:
                 assert order.forward_samples == (3 + d[order.client] if forward == "3+d" else forward), policy.name
                 assert order.backward_samples == backward, policy.name
+
+
+@pytest.mark.parametrize("policy", [policy for policy in [*ALL, *MORE] if policy.needs.startswith("memory")], ids=title)
+def test_memories_add_up_in_a_world_with_losses_and_a_deadline(policy):
+    training, kept = run(policy, learner(), 40, world({**ROUGH, "server": {"deadline": "0.45 s"}}))
+    assert {"lost", "late"} <= {leg.outcome for leg in kept.legs}
+    assert not torch.equal(training.state.w, training.learner.initial())
+    held = memories(training, "c" if policy.name == "scaffold" else "g", N, P)
+    np.testing.assert_allclose(held.mean(axis=0), training.state.c, rtol=0, atol=1e-12)
 
 
 @every

@@ -2,6 +2,10 @@
 
 A policy says what the server wants; whoever drives it decides how, when and whether it happens. It knows no clock, no
 radio and no recorder. See `fedavg.py` for the shortest one.
+
+What all of them do when the world is unkind: lost and late replies hand their weight to those received (`weighted`),
+server memories count those received (`total`), a client's memory moves only with an upload that arrived whole, and a
+Gather that brings nothing leaves the state as it is, its time and energy being spent all the same.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class LambdaDRDM(Policy):
         for k in range(1, self.tau + 1):
             # y <- y - eta_i (N lambda_i grad - g - mu (w - y))
             grad = me.g(y)
-            y.lerp_(anchor, pull).sub_(grad.mul_(push))
+            y.lerp_(anchor, pull).addcmul_(grad, push, value=-1)
             if k == t:
                 z = y if t == self.tau else y.clone()  # the last iterate is y itself: sent, and paid for, once
         me.memory["g"] = g - self.mu * (y - w)                                                     # line 10
