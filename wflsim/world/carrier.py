@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -25,6 +27,18 @@ from wflsim.world.server import Phase
 from wflsim.world.spec import WorldSpec, influences
 
 __all__ = ["World", "WorldSpec", "influences"]
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """A phase keeps some thirty objects per order alive; the cyclic collector would walk them over and over in vain."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class World:
@@ -79,17 +93,18 @@ class World:
         phase = Phase(self._env, len(orders), self._until if until is None else until, self._blind)
         broadcasts = self._broadcast(orders)
         self._cell.plan(self._expected(orders, broadcasts))
-        processes = [
-            self._start(order, broadcasts.get(order.ask), partial(phase.report, slot))
-            for slot, order in enumerate(orders)
-        ]
-        self._env.run(phase.over)
-        for process in processes:
-            if process is not None and process.is_alive:
-                process.interrupt("late")
-        for broadcast in broadcasts.values():
-            self._cell.end_broadcast(broadcast)
-        self._let_the_instant_pass()
+        with collector_paused():
+            processes = [
+                self._start(order, broadcasts.get(order.ask), partial(phase.report, slot))
+                for slot, order in enumerate(orders)
+            ]
+            self._env.run(phase.over)
+            for process in processes:
+                if process is not None and process.is_alive:
+                    process.interrupt("late")
+            for broadcast in broadcasts.values():
+                self._cell.end_broadcast(broadcast)
+            self._let_the_instant_pass()
         for order, process in zip(orders, processes, strict=True):
             if process is not None:
                 self._devices[order.client].meter.rest(order.round, order.phase, self._env.now)

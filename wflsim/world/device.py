@@ -38,6 +38,8 @@ class Cut(Exception):
 class Device:
     """A client's device: it serves one order at a time and accounts for every joule."""
 
+    __slots__ = ("_cell", "_env", "_limited", "_me", "_radio", "_seed", "client", "meter", "serving", "traits")
+
     def __init__(
         self, client: int, traits: Traits, env: simpy.Environment, cell: Cell, radio: Radio, meter: Meter, seed: int
     ) -> None:
@@ -138,8 +140,10 @@ class Device:
         start_s = self._env.now
         radiated_w = self._radio.radiated_w(self.client, flow.band_hz, start_s)
         power_w = traits.sending_w(radiated_w)
-        draws_w = power_w + traits.transmit_j_per_bit * up.link.rate_bps(self.client, flow.band_hz, start_s)
-        outcome = yield from self._until(flow.event, draws_w)
+        per_bit_w = traits.transmit_j_per_bit and traits.transmit_j_per_bit * up.link.rate_bps(
+            self.client, flow.band_hz, start_s
+        )
+        outcome = yield from self._until(flow.event, power_w + per_bit_w)
         duration_s = self._env.now - start_s
         progress = 1.0
         if outcome != "ok":

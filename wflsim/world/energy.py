@@ -11,6 +11,11 @@ from wflsim.world.devices import Traits
 class Meter:
     """Writes the legs of one client and keeps count of its battery."""
 
+    __slots__ = (
+        "_client", "_idle_counts", "_idle_w", "_legs", "_tail_s", "_tail_w", "_tail_written_s",
+        "accounted_s", "asleep_s", "left_j",
+    )  # fmt: skip
+
     def __init__(self, client: int, traits: Traits, legs: list[Leg], idle_counts: bool) -> None:
         self.left_j = math.inf if traits.battery_j is None else traits.battery_j
         self.accounted_s = 0.0

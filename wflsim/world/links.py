@@ -18,6 +18,8 @@ from wflsim.world.rates import Floats, RateRule
 
 REFERENCE_HZ = 1e6
 """Where noise follows the band, a sky's SNR is meant on this much of it."""
+LOOKS_AT_MOST = 2**18
+"""To remember: bands in equal shares have as many widths as there were numbers of flows."""
 BLOCKS_AT_ONCE = 256
 BLOCKS_AT_MOST = 2**24
 
@@ -44,31 +46,19 @@ class Link:
         self.noise_follows_band = noise_follows_band
         self.patience_s = patience_s
         self.steady = sky.steady
-        self._steady_snr: dict[tuple[int, float], float] = {}
-        self._steady_rate: dict[tuple[int, float], float] = {}
+        self._looked: dict[tuple[int, float], tuple[float, float, float]] = {}
 
     def snr(self, client: int, band_hz: float, at_s: float) -> float:
         """Linear SNR on a band of this width."""
-        if not self.steady:
-            return float(self._snr(client, band_hz, np.array([at_s]))[0])
-        key = client, band_hz
-        if key not in self._steady_snr:
-            self._steady_snr[key] = float(self._snr(client, band_hz, np.zeros(1))[0])
-        return self._steady_snr[key]
+        return self._look(client, band_hz, at_s)[0]
 
     def snr_db(self, client: int, band_hz: float, at_s: float) -> float:
         """For the rows."""
-        return ratio_to_db(self.snr(client, band_hz, at_s))
+        return self._look(client, band_hz, at_s)[1]
 
     def rate_bps(self, client: int, band_hz: float, at_s: float) -> float:
         """What the client can send right now on this band; 0 in outage."""
-        if not self.steady:
-            return float(self._rates((client,), band_hz, np.array([at_s]))[0])
-        key = client, band_hz
-        rate_bps = self._steady_rate.get(key)
-        if rate_bps is None:
-            rate_bps = self._steady_rate[key] = float(self._rates((client,), band_hz, np.zeros(1))[0])
-        return rate_bps
+        return self._look(client, band_hz, at_s)[2]
 
     def transfer_s(self, clients: Sequence[int], bits: float, band_hz: float, start_s: float) -> tuple[float, bool]:
         """How long `bits` take at the rate of the worst of `clients`, and whether they arrive or are given up."""
@@ -109,6 +99,20 @@ class Link:
             moved_bits += float(np.sum(self._rates(clients, band_hz, edges_s[:-1]) * spans_s))
             now_s = float(edges_s[-1])
         return moved_bits
+
+    def _look(self, client: int, band_hz: float, at_s: float) -> tuple[float, float, float]:
+        """SNR (linear and in dB) and rate at one instant; once and for all if nothing changes."""
+        key = client, band_hz
+        seen = self._looked.get(key) if self.steady else None
+        if seen is None:
+            snr = self._snr(client, band_hz, np.array([at_s]))
+            rate_bps = band_hz * float(self.rule.efficiency(snr)[0])
+            seen = float(snr[0]), ratio_to_db(float(snr[0])), rate_bps
+            if self.steady:
+                if len(self._looked) >= LOOKS_AT_MOST:
+                    self._looked.clear()
+                self._looked[key] = seen
+        return seen
 
     def _snr(self, client: int, band_hz: float, at_s: Floats) -> Floats:
         snr = self.sky.snr(client, at_s)

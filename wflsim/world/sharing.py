@@ -92,8 +92,7 @@ class EqualShare:
         """Take up the channel as it is now, and look again when it may change."""
         now_s = self.env.now
         self._settle(flow)
-        rates_bps = [self.link.rate_bps(client, self.band_hz, now_s) for client in flow.clients]
-        flow.efficiency = min(rates_bps) / self.band_hz
+        flow.efficiency = min([self.link.rate_bps(c, self.band_hz, now_s) for c in flow.clients]) / self.band_hz
         if flow.efficiency > 0:
             flow.silent_since_s = None
             flow.finish = self._clock + flow.left_bits / flow.efficiency
