@@ -48,6 +48,7 @@ class AFL(Policy):
     floor: Coefficient = 0.0
     """lambda_i >= floor/N."""
     eval_model: Evaluated = "average"
+    """Evaluate the last server model, or the mean of all of them."""
 
     def start(self, w: Tensor, d: Sequence[int]) -> State:
         return State(w, np.full(len(d), 1 / len(d)), w)

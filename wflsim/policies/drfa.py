@@ -59,6 +59,7 @@ class DRFA(Policy):
     dual_loss: Literal["minibatch", "full"] = "minibatch"
     """Samples on which the losses of the second phase are taken."""
     eval_model: Evaluated = "server"
+    """Evaluate the last server model, or the mean of all of them."""
 
     def start(self, w: Tensor, d: Sequence[int]) -> State:
         share = np.full(len(d), 1.0) if self.start_lambda == "uniform" else np.asarray(d, dtype=np.float64)

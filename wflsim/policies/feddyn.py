@@ -4,7 +4,7 @@ Algorithm 1; alpha of the paper is mu here.
 Deviations: tau local steps instead of an exact local minimum. "sum theta_k - theta" is the sum of the differences, as
 in the released code. m clients without replacement; `sampling: bernoulli` is the code's way (each by itself with
 probability m/N, at least one). The code reports the mean of the received models, `eval_model: mean`; here the
-corrected server model is evaluated by default. `freeze_g` (g_i stays 0) and `freeze_c` (no c/mu) are ablations.
+corrected server model is evaluated by default. `freeze_g` and `freeze_c` are ablations: both together are FedProx.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class FedDyn(Policy):
     eval_model: Literal["server", "mean"] = "server"
     """Evaluate w, or the mean of the received models before the correction by c."""
     freeze_g: bool = False
+    """g_i stays 0."""
     freeze_c: bool = False
+    """No correction by c/mu."""
 
     def start(self, w: Tensor, d: Sequence[int]) -> State:
         return State(w, w.new_zeros(w.shape), len(d), w)

@@ -59,6 +59,7 @@ class LambdaDRDM(Policy):
     dual_loss: Literal["minibatch", "full"] = "minibatch"
     """Samples on which the losses of the second phase are taken."""
     eval_model: Evaluated = "server"
+    """Evaluate the last server model, or the mean of all of them."""
 
     def start(self, w: Tensor, d: Sequence[int]) -> State:
         return State(w, w.new_zeros(w.shape), np.full(len(d), 1 / len(d)), w)

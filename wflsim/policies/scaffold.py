@@ -4,7 +4,7 @@ arXiv:1910.06378, Algorithm 1; x of the paper is w here, K is tau.
 Deviations: none known. `option: I` takes the new c_i as the gradient at w over all local data (an extra pass, and it is
 metered as one); II, the default, from the steps already taken. `compact_uplink` lets the server compute dc_i = -c -
 dy_i/(K eta_l) itself, which is possible with option II and halves the upload (SCALLION's observation).
-`freeze_c` keeps c and c_i at 0 (an ablation: FedAvg).
+`freeze_c` is an ablation: FedAvg.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class SCAFFOLD(Policy):
     compact_uplink: bool = False
     """Send dy only; the server knows the rest."""
     freeze_c: bool = False
+    """c and c_i stay 0."""
 
     @model_validator(mode="after")
     def _reconstructible(self) -> Self:

@@ -57,13 +57,12 @@ class SCAFFPD(Policy):
     """Regularisation of lambda."""
     rho: Coefficient = 0.1
     """Strength of chi2."""
-    floor: Coefficient = 0.0
-    """lambda_i >= floor/N."""
     loss: Literal["full", "minibatch"] = "full"
     """L_i on all local data (a pass of its own), or on the minibatch of c_i."""
     absent: Literal["stale", "ipw"] = "stale"
     """Losses of clients not heard (m < N)."""
     eval_model: Evaluated = "server"
+    """Evaluate the last server model, or the mean of all of them."""
 
     def start(self, w: Tensor, d: Sequence[int]) -> State:
         return State(w, np.full(len(d), 1 / len(d)), np.empty(0), w)
@@ -98,7 +97,7 @@ class SCAFFPD(Policy):
     def ascent(self, lam: Vector, s: Vector, sigma: float) -> Vector:
         """argmax over the simplex of <s, l> - psi(l) - |l - lam|^2 / (2 sigma)."""
         N, rho = len(lam), self.rho if self.psi == "chi2" else 0.0
-        return project((lam + sigma * (s + rho)) / (1 + sigma * rho * N), self.floor / N)
+        return project((lam + sigma * (s + rho)) / (1 + sigma * rho * N))
 
     def model(self, x: State, me: Me) -> Tensor:
         return x.shown

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Decay(Spec):
     """start / (1 + s/after)^power."""
 
-    start: Coefficient
+    start: Step
     """The step of round 0."""
     power: Annotated[float, Field(ge=0, le=1)] = 0.5
     after: Count = 200
