@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wflsim.experiment import run
     from wflsim.scenario import Scenario, load
+    from wflsim.sweep.run import run_sweep
     from wflsim.tables import Results
 
-__all__ = ["Results", "Scenario", "load", "run"]
+__all__ = ["Results", "Scenario", "load", "run", "run_sweep"]
 
 _HOMES = {
     "Results": "wflsim.tables",
     "Scenario": "wflsim.scenario",
     "load": "wflsim.scenario",
     "run": "wflsim.experiment",
+    "run_sweep": "wflsim.sweep.run",
 }
 
 

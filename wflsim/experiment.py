@@ -12,13 +12,21 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from joblib import Parallel, delayed
 
-from wflsim.errors import Diverged, StoreError, WflsimError
+from wflsim.curve import Curve, why_live
+from wflsim.errors import Diverged, ScenarioError, StoreError, WflsimError
+from wflsim.files import locked, write
+from wflsim.record import TRACE, ClientRow, Leg, RoundRow, Tables, TraceRound
 from wflsim.scenario import Scenario, dump, slug
+from wflsim.store import Store
 from wflsim.tables import Results
+
+if TYPE_CHECKING:
+    from wflsim.drive.checkpoint import Saving
+    from wflsim.drive.loop import Sink
 
 RUNS = Path("runs")
 ENDED = ("done", "diverged")
@@ -37,6 +45,8 @@ def run(
     scenario: Scenario, out: str | Path | None = None, workers: int | None = None, fresh: bool = False
 ) -> Results:
     """Run what is not yet there of a scenario, and return its tables. Killed and called again, it goes on."""
+    if scenario.sweep is not None:
+        raise ScenarioError("sweep: this scenario has many regimes; use wflsim.run_sweep(scenario) for it")
     folder = Path(out) if out is not None else RUNS / slug(scenario.name)
     with opened(scenario, folder, fresh):
         todo = [cell for cell in cells(scenario, folder) if status(cell.folder).get("status") not in ENDED]
@@ -74,45 +84,79 @@ def run_cell(cell: Cell, threads: int = 1, checkpoint_interval_s: float | None =
 
 
 def _train(cell: Cell, threads: int, checkpoint_interval_s: float | None) -> str:
-    # torch comes in here and not above: reading scenarios and results must not wait for it
     from wflsim.drive import checkpoint
     from wflsim.drive.loop import drive
-    from wflsim.drive.replay import Replay
     from wflsim.drive.stop import Stop
-    from wflsim.drive.training import Training
-    from wflsim.learning.build import build
-    from wflsim.record import Tables, read_trace
+    from wflsim.record import read_trace
     from wflsim.world.carrier import World
 
     scenario, policy = cell.scenario, cell.scenario.policies[cell.policy]
     began_s = perf_counter()
-    learner = build(
-        scenario.data, scenario.partition, scenario.model, scenario.train, scenario.clients, cell.seed, threads
-    )
-    training = Training(policy, learner, cell.seed, scenario.evaluate_every)
+    because = why_live(scenario.world, policy)
+    curve = Curve(scenario, cell.policy, cell.seed, None if because else Store(), threads)
+    flops_per_sample = curve.flops_per_sample
     saved = checkpoint.load(cell.folder / checkpoint.NAME)
-    if saved:
-        training.restore(saved.learning)
+    if saved and saved.rounds > len(curve.trace):
+        curve.resume(read_trace(cell.folder / TRACE, saved.rounds), saved.learning)
         tables = Tables(cell.folder, saved.rounds, saved.marks)
-        source: Any = Replay(read_trace(cell.folder / "trace.jsonl", saved.rounds), then=training)
+        replayed = 0
     else:
-        tables, source = Tables(cell.folder), training
-    mark(cell.folder, "running", "")
-    world = World(scenario.world, scenario.clients, cell.seed, learner.flops_per_sample)
+        tables = Tables(cell.folder)
+        replayed = len(curve.trace)
+    mark(cell.folder, "running", "", "")
+    world = World(scenario.world, scenario.clients, cell.seed, flops_per_sample)
     interval_s = checkpoint.INTERVAL_S if checkpoint_interval_s is None else checkpoint_interval_s
-    sink = checkpoint.Saving(tables, training, interval_s)
+    sink = _Sink(tables, checkpoint.Saving(tables, curve, interval_s), curve, replayed)
     try:
-        reason, ending = drive(source, world, sink, Stop(scenario.stop), scenario.clients, cell.seed), "done"
+        reason, ending = drive(curve, world, sink, Stop(scenario.stop), scenario.clients, cell.seed), "done"
     except Diverged as error:
         reason, ending = str(error), "diverged"
-    mark(cell.folder, ending, reason)
+    mark(cell.folder, ending, reason, mode(because, min(replayed, sink.rounds), sink.rounds) + _deposit(curve))
     write(cell.folder / "wall.json", json.dumps({"wall_s": perf_counter() - began_s, "threads": threads}) + "\n")
     (cell.folder / checkpoint.NAME).unlink(missing_ok=True)
     return reason
 
 
+class _Sink:
+    """Tables for all rounds, checkpoints for those that were trained here."""
+
+    def __init__(self, tables: Tables, saving: Saving, curve: Curve, replayed: int) -> None:
+        self._tables = tables
+        self._saving = saving
+        self._curve = curve
+        self._replayed = replayed
+        self.rounds = 0
+
+    def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
+        rows: Sink = self._tables if entry.round < self._replayed else self._saving
+        rows.round(entry, row, clients, legs)
+        self._curve.remember(entry)
+        self.rounds = entry.round + 1
+
+
+def mode(because: str | None, replayed: int, rounds: int) -> str:
+    """Which learner and carrier told the story, and why."""
+    if because is not None:
+        return f"live: trained in its own world, because {because}"
+    exact = "nothing in this world can change the learning"
+    if not replayed:
+        return f"live: trained in its own world; {exact}, so the trace replays exactly in other regimes"
+    if replayed >= rounds:
+        return f"replay: all {rounds} rounds come from a trace in the store; {exact}"
+    return f"replay of {replayed} rounds from the store, then trained on to {rounds}; {exact}"
+
+
+def _deposit(curve: Curve) -> str:
+    """The results are complete without the store: a store that cannot be written to is said, not suffered from."""
+    try:
+        curve.save()
+    except StoreError as error:
+        return f" (the trace could not be kept: {error})"
+    return ""
+
+
 @contextmanager
-def opened(scenario: Scenario, folder: Path, fresh: bool) -> Iterator[None]:
+def opened(scenario: Scenario, folder: Path, fresh: bool, **more: Any) -> Iterator[None]:
     """The run folder, explaining itself: resolved scenario, versions, status. One process at a time."""
     try:
         if fresh and (folder / "run.json").exists():
@@ -123,7 +167,8 @@ def opened(scenario: Scenario, folder: Path, fresh: bool) -> Iterator[None]:
     with locked(folder):
         _refuse_foreign(scenario, folder)
         write(folder / "scenario.yaml", dump(scenario))
-        about = {"name": scenario.name, "labels": scenario.labels, "seeds": list(scenario.seeds), **provenance()}
+        about = {"name": scenario.name, **more, "labels": scenario.labels, "seeds": list(scenario.seeds)}
+        about |= provenance()
         write(folder / "run.json", json.dumps({**about, "status": "running"}, indent=2) + "\n")
         ending = "interrupted"
         try:
@@ -148,22 +193,6 @@ def _refuse_foreign(scenario: Scenario, folder: Path) -> None:
             f"{folder} holds the results of another version of this scenario; keep them and name another folder with "
             f"--out, or replace them with --fresh"
         )
-
-
-@contextmanager
-def locked(folder: Path, wait: bool = False) -> Iterator[None]:
-    """Hold a folder for this process; freed by the system however the process ends."""
-    try:
-        import fcntl
-    except ImportError:  # Windows has no advisory locks: there, two runs into one folder are the user's own risk
-        yield
-        return
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise StoreError(f"{folder} is in use by another wflsim run; wait for it, or use --out") from None
-        yield
 
 
 def provenance() -> dict[str, Any]:
@@ -191,15 +220,5 @@ def status(folder: Path) -> dict[str, Any]:
     return held
 
 
-def mark(folder: Path, ending: str, reason: str) -> None:
-    write(folder / "status.json", json.dumps({"status": ending, "reason": reason}) + "\n")
-
-
-def write(path: Path, text: str) -> None:
-    """Beside and renamed: whoever reads sees the old file or the new one."""
-    draft = path.with_name(path.name + ".part")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
+def mark(folder: Path, ending: str, reason: str, mode: str) -> None:
+    write(folder / "status.json", json.dumps({"status": ending, "reason": reason, "mode": mode}) + "\n")

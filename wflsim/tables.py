@@ -26,6 +26,10 @@ COSTS = {
     "down_bits": "down_bits",
 }
 FINALS = ("average", "worst", "std", "worst10", "jain")
+FACTS = (
+    "reached", *COSTS, *(f"final_{final}" for final in FINALS), "latency_p50_s", "latency_p95_s", "asked", "delivered",
+)  # fmt: skip
+"""The columns of `run_facts`."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,18 @@ def run_facts(rounds: pd.DataFrame, target: Mapping[str, Any] | None) -> dict[st
         "asked": float(rounds["asked"].sum()),
         "delivered": float(rounds["delivered"].sum()),
     }
+
+
+def over_seeds(runs: pd.DataFrame, has_target: bool) -> dict[str, Any]:
+    """Lines of one policy in one regime, a line per seed, as one: how many, and mean, low and high of everything."""
+    row: dict[str, Any] = {"seeds": len(runs)}
+    if has_target:
+        row |= _spread("p_reach", Interval.of_share(int(runs["reached"].sum()), len(runs)))
+    for name in (*COSTS, "latency_p50_s", "latency_p95_s"):
+        row |= _spread(name, Interval.of(runs[name].tolist(), lowest=0.0))
+    for name in (f"final_{final}" for final in FINALS):
+        row |= _spread(name, Interval.of(runs[name].tolist(), lowest=0.0, highest=1.0))
+    return row
 
 
 class Results:
@@ -160,14 +176,7 @@ class Results:
         """One line per policy: mean, low and high over seeds. Runs that missed the target count with all they spent."""
         rows = []
         for label, runs in self.runs.groupby("policy", sort=False):
-            row: dict[str, Any] = {"policy": label, "seeds": len(runs)}
-            if self.target:
-                row |= _spread("p_reach", Interval.of_share(int(runs["reached"].sum()), len(runs)))
-            for name in (*COSTS, "latency_p50_s", "latency_p95_s"):
-                row |= _spread(name, Interval.of(runs[name].tolist(), lowest=0.0))
-            for name in (f"final_{final}" for final in FINALS):
-                row |= _spread(name, Interval.of(runs[name].tolist(), lowest=0.0, highest=1.0))
-            rows.append(row)
+            rows.append({"policy": label, **over_seeds(runs, self.target is not None)})
         return pd.DataFrame(rows)
 
     @property

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from wflsim.cli.compare import compare
 from wflsim.errors import ScenarioError, WflsimError
 
 app = typer.Typer(
@@ -40,8 +42,9 @@ def run(
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one per core.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard earlier results in the folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, for scripts.")] = False,
+    engine: Annotated[str, typer.Option(help="Of sweeps: local processes, or ray (an existing cluster).")] = "local",
 ) -> None:
-    """Run a scenario: every policy with every seed. The same command continues an interrupted run."""
+    """Run a scenario: every policy with every seed, in every regime of its sweep. The same command goes on if killed."""
     from wflsim import experiment
     from wflsim.answer import answer, notes
     from wflsim.cli.progress import progress
@@ -52,13 +55,17 @@ def run(
     folder = out_dir or experiment.RUNS / slug(loaded.name)
     console = err if as_json else out
     console.print(f"results: {folder}", markup=False, highlight=False)
+    if engine not in ("local", "ray"):
+        raise ScenarioError(f"--engine: got {engine!r}. Allowed: local, ray")
+    if loaded.sweep is not None:
+        from wflsim.cli.sweep import sweep
+
+        with interruptible():
+            sweep(loaded, folder, workers, fresh, engine, as_json, console)
+        return
     cells = [(f"{cell.folder.parent.name} seed {cell.seed}", cell.folder) for cell in experiment.cells(loaded, folder)]
-    try:
-        with progress(console, cells, loaded.stop.rounds):
-            results = experiment.run(loaded, folder, workers, fresh)
-    except KeyboardInterrupt:
-        err.print("interrupted; the same command goes on from where it was", markup=False, highlight=False)
-        raise typer.Exit(130) from None
+    with interruptible(), progress(console, cells, loaded.stop.rounds):
+        results = experiment.run(loaded, folder, workers, fresh)
     if as_json:
         records = json.loads(results.summary.to_json(orient="records", double_precision=15))
         sys.stdout.write(json.dumps({"answer": answer(results), "folder": str(folder), "summary": records}) + "\n")
@@ -101,10 +108,26 @@ def check(
 
 @app.command(name="list")
 def list_(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="policies, models, datasets, radios or devices.")] = "all",
+    what: Annotated[
+        str, typer.Argument(metavar="WHAT", help="policies, models, datasets, radios or devices; or store.")
+    ] = "all",
+    prune: Annotated[
+        float | None, typer.Option(min=0, metavar="DAYS", help="With store: remove what is older; 0 removes all.")
+    ] = None,
 ) -> None:
-    """What there is to choose from."""
+    """What there is to choose from; and what is in the store of traces and finished cells."""
     from wflsim.cli.catalogue import kinds_table, policies_table
+    from wflsim.cli.stored import pruned, stored_table
+    from wflsim.store import Store
+
+    if prune is not None:
+        if what != "store":
+            raise ScenarioError("list: --prune DAYS belongs to `wflsim list store`")
+        out.print(pruned(Store(), prune), markup=False, highlight=False)
+        return
+    if what == "store":
+        out.print(stored_table(Store()))
+        return
 
     tables: dict[str, Callable[[], Table]] = {
         "policies": policies_table,
@@ -114,7 +137,7 @@ def list_(
         "devices": lambda: kinds_table("devices and server", "devices", "server"),
     }
     if what != "all" and what not in tables:
-        raise ScenarioError(f"list: got {what!r}. Allowed: {', '.join(tables)}")
+        raise ScenarioError(f"list: got {what!r}. Allowed: {', '.join(tables)}, store")
     for name in tables if what == "all" else [what]:
         out.print(tables[name]())
 
@@ -132,6 +155,19 @@ def new(file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to w
     except OSError as error:
         raise ScenarioError(f"cannot write {file}: {error.strerror or error}") from None
     out.print(f"wrote {file}\nnext: wflsim check {file}\n      wflsim run {file}", markup=False, highlight=False)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C leaves a valid folder and exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        err.print("interrupted; the same command goes on from where it was", markup=False, highlight=False)
+        raise typer.Exit(130) from None
+
+
+app.command()(compare)
 
 
 def main() -> None:

@@ -12,11 +12,8 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-import torch
-
-from wflsim.drive.training import Training
 from wflsim.errors import StoreError
 from wflsim.record import ClientRow, Leg, RoundRow, Tables, TraceRound
 
@@ -33,8 +30,16 @@ class Checkpoint(NamedTuple):
     learning: dict[str, Any]
 
 
+class Learning(Protocol):
+    """What trains, and can say where it stands."""
+
+    def snapshot(self) -> dict[str, Any]: ...
+
+
 def save(path: Path, checkpoint: Checkpoint) -> None:
     """Written beside and renamed, so that a kill at any instant leaves the old one or the new one."""
+    import torch  # here and below only: a replay writes tables through this module and must not wait for torch
+
     buffer = io.BytesIO()
     torch.save(checkpoint._asdict(), buffer)
     body = buffer.getvalue()
@@ -57,6 +62,8 @@ def load(path: Path) -> Checkpoint | None:
     digest, body = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
     if blake2b(body, digest_size=_DIGEST_BYTES).digest() != digest:
         raise StoreError(f"{path} is corrupt or not a checkpoint of wflsim; start anew with --fresh")
+    import torch
+
     fields: Mapping[str, Any] = torch.load(io.BytesIO(body), weights_only=True)
     return Checkpoint(**fields)
 
@@ -64,7 +71,7 @@ def load(path: Path) -> Checkpoint | None:
 class Saving:
     """A sink that writes rows, and a checkpoint now and then: at most every INTERVAL_S, never for replayed rounds."""
 
-    def __init__(self, tables: Tables, training: Training, interval_s: float = INTERVAL_S) -> None:
+    def __init__(self, tables: Tables, training: Learning, interval_s: float = INTERVAL_S) -> None:
         self._tables = tables
         self._training = training
         self._interval_s = interval_s

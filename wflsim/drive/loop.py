@@ -86,10 +86,19 @@ class Instant:
 
 
 def drive(
-    source: Source, carrier: Carrier, sink: Sink, stop: Callable[[RoundRow], str | None], clients: int, seed: int
+    source: Source,
+    carrier: Carrier,
+    sink: Sink,
+    stop: Callable[[RoundRow], str | None],
+    clients: int,
+    seed: int,
+    start: int = 0,
 ) -> str:
-    """Round after round until `stop` gives a reason, which is returned; or the world's, if nobody is left to serve."""
-    for s in count():
+    """Round after round until `stop` gives a reason, which is returned; or the world's, if nobody is left to serve.
+
+    `start`: the first round, for a source and a carrier that stand there already.
+    """
+    for s in count(start):
         start_s = carrier.now_s
         steps: list[Step] = []
         delivered = draws = 0

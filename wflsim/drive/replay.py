@@ -18,8 +18,8 @@ class Replay:
 
     def round(self, s: int) -> Flow:
         if s < len(self._trace):
-            for step in self._trace[s].steps:
-                yield step  # noqa: UP028 (the loop sends outcomes back, and a list cannot take them)
+            for step in self._trace[s].steps:  # noqa: UP028 (the loop sends outcomes back, a list cannot take them)
+                yield step
             return self._trace[s].evaluation
         if self._then is None:
             raise StoreError(f"the trace ends after {len(self._trace)} rounds and the stop rule asks for more")

@@ -42,32 +42,46 @@ def dump(scenario: Scenario) -> str:
 
 
 def _apply(source: Source, override: str) -> None:
-    """Set one key of the document; list items by position, policies also by label or name."""
+    """Set one key of the document as the command line says."""
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
         raise ScenarioError(f"--set {override}: write it as key.path=value, e.g. --set radio.bandwidth='5 MHz'")
-    parts = key.strip().split(".")
     value = parse(f"value: {text}" if text.strip() else "value: ''", f"--set {key}").data["value"]
-    node: Any = source.data
+    source.overridden.add(assign(source.data, key.strip(), value, f"--set {override}"))
+
+
+def assign(data: dict[str, Any], key: str, value: Any, said: str) -> tuple[str | int, ...]:
+    """Set one dotted key of a document; list items by position, policies also by label or name. Returns its path.
+
+    `said`: who asks, for the message where there is no such place.
+    """
+    node: Any = data
     path: list[str | int] = []
+    parts = key.split(".")
     for i, part in enumerate(parts):
-        last = i == len(parts) - 1
-        step = _index(node, part, override) if isinstance(node, list) else part
-        path.append(step)
+        if isinstance(node, list) and len(node) == 1 and isinstance(node[0], dict) and part in node[0]:
+            node = node[0]  # one kind of device, one policy: no need to say which
+            path.append(0)
         if not isinstance(node, dict | list):
-            raise ScenarioError(f"--set {override}: {dotted(path[:-1])} is a single value and has no key {part!r}")
-        if last:
+            raise ScenarioError(f"{said}: {dotted(path)} is a single value and has no key {part!r}")
+        step = _index(node, part, said) if isinstance(node, list) else part
+        path.append(step)
+        if i == len(parts) - 1:
             node[step] = value  # type: ignore[index]
-            source.overridden.add(tuple(path))
+        elif isinstance(node, list):
+            node = node[int(step)]
         else:
-            node = node[int(step)] if isinstance(node, list) else node.setdefault(part, {})
+            if node.get(part) is None:  # an optional block that the document leaves out, or spells out as null
+                node[part] = {}
+            node = node[part]
+    return tuple(path)
 
 
-def _index(items: list[Any], part: str, override: str) -> int:
+def _index(items: list[Any], part: str, said: str) -> int:
     names = [str(item.get("label") or item.get("name")) if isinstance(item, dict) else "" for item in items]
     if part in names:
         return names.index(part)
     if part.isdecimal() and int(part) < len(items):
         return int(part)
     allowed = ", ".join([name for name in names if name] + [f"0..{len(items) - 1}"])
-    raise ScenarioError(f"--set {override}: no item {part!r}{nearest(part, names)} Allowed: {allowed}")
+    raise ScenarioError(f"{said}: no item {part!r}{nearest(part, names)} Allowed: {allowed}")

@@ -12,6 +12,7 @@ from wflsim.learning.data import DataSpec
 from wflsim.learning.partition import PartitionSpec
 from wflsim.learning.specs import ModelSpec, TrainSpec
 from wflsim.policies.registry import PolicySpec
+from wflsim.scenario.blocks import SweepSpec, TuneSpec
 from wflsim.scenario.explain import Inconsistent
 from wflsim.world.spec import WorldSpec
 
@@ -35,6 +36,8 @@ class Scenario(WorldSpec):
     """Rounds between two evaluations: the resolution of every hitting time."""
     policies: Annotated[tuple[PolicySpec, ...], Field(min_length=1, max_length=100)]
     stop: StopSpec
+    sweep: SweepSpec | None = None
+    tune: TuneSpec | None = None
 
     @field_validator("name", "description")
     @classmethod

@@ -134,7 +134,9 @@ class _Walk:
         for key_node, child in node.value:
             key, line = key_node.value, key_node.start_mark.line + 1
             at = f"{self.source.name}:{line}: {dotted(path)}" if path else f"{self.source.name}:{line}"
-            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag != "tag:yaml.org,2002:str":
+            # Inside blocks a key may be a whole number (a table by tau), and is kept as it is written.
+            tags = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:int")[: 2 if path else 1]
+            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag not in tags:
                 raise ScenarioError(f"{at}: keys are words, got {str(key)[:40]!r}")
             if key in values:
                 first = self.source.lines[(*path, key)]

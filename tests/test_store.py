@@ -1,0 +1,260 @@
+"""The store: replay is live bit for bit, traces grow, and nothing corrupt or foreign is believed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter
+
+import wflsim
+from wflsim.curve import Curve, why_live
+from wflsim.digest import cell_digest, learning_digest
+from wflsim.errors import Diverged, StoreError
+from wflsim.experiment import Cell, run_cell, status
+from wflsim.files import Busy
+from wflsim.policies.registry import POLICIES, PolicySpec
+from wflsim.scenario import build
+from wflsim.scenario.source import parse
+from wflsim.store import Store
+
+ROOT = Path(__file__).parent.parent
+SHIPPED = sorted((ROOT / "scenarios").glob("*.yaml"))
+SMALL = """
+name: small
+clients: 6
+data: {name: digits}
+partition: {alpha: 0.3, sigma: 0.3}
+model: {name: linear}
+train: {batch: 16}
+policies:
+  - {name: fedavg, m: 4, tau: 3, eta: 0.1}
+  - {name: drdm, m: 4, tau: 3, eta: 0.1}
+radio: {snr: 10 dB, bandwidth: 180 kHz, power: 100 mW}
+stop: {rounds: 4}
+"""
+
+
+def small(*overrides):
+    return build(parse(SMALL, "small.yaml"), overrides)
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir()) if path.suffix in (".csv", ".jsonl")}
+
+
+def one_cell(scenario, folder, policy=0, seed=0):
+    run_cell(Cell(scenario, policy, seed, Path(folder)))
+    return files(folder), status(Path(folder))["mode"]
+
+
+SYNCHRONOUS = [policy for policy in POLICIES if not policy.asynchronous]
+
+
+@pytest.mark.parametrize("kind", SYNCHRONOUS, ids=lambda kind: kind.model_fields["name"].default)
+def test_replay_is_live_bit_for_bit_for_every_synchronous_policy(kind, tmp_path, monkeypatch):
+    """Trained in one world, replayed in another: the same bytes as training there."""
+    m = {"m": 4} if kind.model_fields["m"].annotation is not type(None) else {}
+    policy = TypeAdapter(PolicySpec).validate_python({"name": kind.model_fields["name"].default, **m})
+    here = small().model_copy(update={"policies": (policy,)})
+    there = small("radio.snr=0 dB", "radio.bandwidth=50 kHz", "cell.access=ofdma").model_copy(update={"policies": (policy,)})
+    _, mode = one_cell(here, tmp_path / "here")
+    assert mode.startswith("live")
+    replayed, mode = one_cell(there, tmp_path / "replayed")
+    assert mode.startswith("replay: all 4 rounds"), mode
+    monkeypatch.setenv("WFLSIM_STORE", str(tmp_path / "another"))
+    lived, mode = one_cell(there, tmp_path / "lived")
+    assert mode.startswith("live")
+    assert replayed == lived
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_scenarios_replay_bit_for_bit_or_say_which_key_forbids_it(path, tmp_path, monkeypatch):
+    scenario = wflsim.load(path, ["stop.rounds=3", "seeds=1", "evaluate_every=1"]).model_copy(update={"sweep": None, "tune": None})
+    if scenario.data.name != "digits":
+        pytest.skip("needs data that is not bundled; the policies' own test covers the replay")
+    for number, policy in enumerate(scenario.policies):
+        because = why_live(scenario.world, policy)
+        first, _ = one_cell(scenario, tmp_path / f"{number}/first", number)
+        again, mode = one_cell(scenario, tmp_path / f"{number}/again", number)
+        assert first == again
+        assert mode.startswith("live" if because else "replay"), (policy.name, mode)
+        assert policy.asynchronous == ("asynchronous" in (because or ""))
+
+
+@pytest.mark.parametrize(
+    ("override", "key"),
+    [
+        ("radio.loss={probability: 0.2}", "radio.loss.probability"),
+        ("radio.loss={outage_threshold: 1 dB}", "radio.loss.outage_threshold"),
+        ("server.deadline=1 s", "server.deadline"),
+        ("server.first=2", "server.first"),
+        ("server.quorum=2", "server.quorum"),
+        ("server.selector=best_channel", "server.selector"),
+        ("server.over_selection=1.5", "server.over_selection"),
+        ("devices={battery: 100 J}", "devices.battery"),
+        ("devices={dropout: 0.1}", "devices.dropout"),
+    ],
+)
+def test_a_world_that_can_change_the_learning_is_never_replayed_and_the_key_is_named(override, key, tmp_path):
+    one_cell(small(), tmp_path / "exact")
+    _, mode = one_cell(small(override), tmp_path / "lossy")
+    assert mode.startswith(f"live: trained in its own world, because {key} can change what is learnt")
+    before = {entry.name for entry in Store().entries()}
+    assert len(before) == 1, "the live run has left a trace, which would be wrong elsewhere"
+
+
+@pytest.mark.parametrize("policy", [0, 1])
+def test_a_trace_is_a_prefix_that_grows(policy, tmp_path, monkeypatch):
+    """4 rounds, then 7 (with the checkpoint, and without), then 2: always the bytes of training from the beginning."""
+    whole, _ = one_cell(small("stop.rounds=7"), tmp_path / "whole", policy)
+    monkeypatch.setenv("WFLSIM_STORE", str(tmp_path / "growing"))
+    one_cell(small(), tmp_path / "short", policy)
+    (entry,) = (tmp_path / "growing/traces").iterdir()
+    kept = {path.name: path.read_bytes() for path in entry.iterdir()}
+    grown, mode = one_cell(small("stop.rounds=7"), tmp_path / "grown", policy)
+    assert mode.startswith("replay of 4 rounds from the store, then trained on to 7")
+    assert grown == whole
+    for name, content in kept.items():
+        (entry / name).write_bytes(content)
+    (entry / "checkpoint.pt").unlink()
+    retrained, _ = one_cell(small("stop.rounds=7"), tmp_path / "retrained", policy)
+    assert retrained == whole
+    _, mode = one_cell(small("stop.rounds=2"), tmp_path / "two", policy)
+    assert mode.startswith("replay: all 2 rounds")
+
+
+def test_a_diverging_training_diverges_in_replay_too(tmp_path):
+    scenario = small("policies.drdm.eta=900", "stop.rounds=60")
+    first, _ = one_cell(scenario, tmp_path / "first", 1)
+    again, mode = one_cell(scenario, tmp_path / "again", 1)
+    assert status(tmp_path / "first")["status"] == status(tmp_path / "again")["status"] == "diverged"
+    assert status(tmp_path / "first")["reason"] == status(tmp_path / "again")["reason"]
+    assert first == again
+    assert mode.startswith("replay")
+    curve = Curve(scenario, 1, 0, Store())
+    with pytest.raises(Diverged):
+        next(curve.round(len(curve.trace)))
+
+
+def test_the_digest_covers_what_can_change_learning_and_nothing_else(tmp_path):
+    base = learning_digest(small(), 0, 0)
+    for same in ("radio.snr=0 dB", "stop.rounds=9", "server.aggregation=1 s", "name=other", "policies.fedavg.label=plain"):
+        assert learning_digest(small(same), 0, 0) == base, same
+    others = ["policies.fedavg.tau=4", "train.batch=8", "clients=7", "partition.alpha=1", "evaluate_every=2", "train.dtype=float64"]
+    digests = {learning_digest(small(other), 0, 0) for other in others} | {learning_digest(small(), 1, 0), learning_digest(small(), 0, 1)}
+    assert len(digests | {base}) == len(others) + 3
+    assert cell_digest(base, small()) != cell_digest(base, small("radio.snr=0 dB"))
+    assert cell_digest(base, small()) != cell_digest(base, small("stop.rounds=9"))
+
+
+def test_the_digest_covers_the_content_of_input_files(tmp_path):
+    import numpy as np
+
+    def write(value):
+        x, y = np.full((12, 3), value, dtype=np.float32), np.arange(12) % 3
+        np.savez(tmp_path / "d.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+        os.utime(tmp_path / "d.npz", ns=(value, value))
+        return learning_digest(small(f"data={{name: npz, path: {tmp_path / 'd.npz'}}}"), 0, 0)
+
+    assert write(1) != write(2)
+    assert write(1) == write(1)
+
+
+DAMAGES = [
+    ("trace.jsonl", lambda text: text.replace(b"gather", b"rather"), "is corrupt"),
+    ("trace.jsonl", lambda text: text[:-20], "is corrupt"),
+    ("seal.json", lambda text: b"{}", "not a file of wflsim's store"),
+    ("seal.json", lambda text: b"\xff\xfe", "cannot read"),
+    ("seal.json", lambda text: text.replace(b'"rounds": 4', b'"rounds": 4, "x'), "not a file"),
+]
+
+
+@pytest.mark.parametrize(("name", "damage", "words"), DAMAGES)
+def test_corrupt_traces_are_refused_with_file_and_cure(tmp_path, name, damage, words):
+    one_cell(small(), tmp_path / "first")
+    (entry,) = (Store().root / "traces").iterdir()
+    (entry / name).write_bytes(damage((entry / name).read_bytes()))
+    with pytest.raises(StoreError, match=words) as caught:
+        one_cell(small(), tmp_path / "again")
+    assert str(entry) in str(caught.value)
+    assert "remove" in str(caught.value)
+
+
+def test_a_foreign_trace_and_a_foreign_cell_are_refused(tmp_path):
+    store = Store()
+    one_cell(small(), tmp_path / "first")
+    (entry,) = (store.root / "traces").iterdir()
+    entry.rename(entry.with_name("0" * 32))
+    with pytest.raises(StoreError, match="belongs to another trace"):
+        store.trace("0" * 32).read()
+    store.put_cell("ab" * 16, {"facts": {"energy_j": 0.1, "final_worst": float("nan")}})
+    assert store.cell("ab" * 16)["facts"]["energy_j"] == 0.1
+    (store.root / "cells/ac").mkdir()
+    (store.root / f"cells/ab/{'ab' * 16}.json").rename(store.root / f"cells/ac/{'ac' * 16}.json")
+    with pytest.raises(StoreError, match=r"belongs elsewhere; remove .*acac"):
+        store.cell("ac" * 16)
+
+
+def test_a_checkpoint_that_is_corrupt_is_refused(tmp_path):
+    one_cell(small(), tmp_path / "first")
+    (entry,) = (Store().root / "traces").iterdir()
+    (entry / "checkpoint.pt").write_bytes(b"x" * 100)
+    with pytest.raises(StoreError, match=r"checkpoint.pt is corrupt or foreign; remove"):
+        one_cell(small("stop.rounds=6"), tmp_path / "again")
+
+
+def test_a_store_that_cannot_be_written_is_said_and_costs_no_result(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("WFLSIM_STORE", str(tmp_path / "file/inside"))
+    _, mode = one_cell(small(), tmp_path / "first")
+    assert "the trace could not be kept: cannot write in" in mode
+    assert "WFLSIM_STORE" in mode
+
+
+def test_list_store_and_prune(tmp_path):
+    one_cell(small(), tmp_path / "first")
+    store = Store()
+    store.put_cell("ab" * 16, {})
+    text = subprocess.run([sys.executable, "-m", "wflsim", "list", "store"], capture_output=True, text=True).stdout
+    assert "fedavg tau=3 seed 0 on digits" in text
+    assert "1 finished cells" in text
+    (entry,) = (store.root / "traces").iterdir()
+    with store.computing(entry.name, wait=False), pytest.raises(Busy), Store().computing(entry.name, wait=False):
+        pass
+    assert store.prune(3600) == []
+    for path in entry.iterdir():
+        os.utime(path, (time.time() - 7200,) * 2)
+    with store.computing(entry.name, wait=False):
+        assert store.prune(3600) == [], "somebody is working on it"
+    assert [gone.name for gone in store.prune(3600)] == [entry.name]
+    assert len(store.prune(0)) == 1
+    assert store.entries() == []
+
+
+RACE = """
+import sys, wflsim
+from wflsim.experiment import Cell, run_cell
+from pathlib import Path
+scenario = wflsim.load(sys.argv[1])
+for n in range(3):
+    run_cell(Cell(scenario.model_copy(update={"stop": scenario.stop.model_copy(update={"rounds": 2 + 2 * n})}), 0, 0, Path(sys.argv[2]) / str(n)))
+"""
+
+
+def test_two_processes_that_grow_one_trace_corrupt_nothing(tmp_path):
+    (tmp_path / "s.yaml").write_text(SMALL)
+    both = [
+        subprocess.Popen([sys.executable, "-c", RACE, str(tmp_path / "s.yaml"), str(tmp_path / name)]) for name in ("a", "b")
+    ]
+    assert [process.wait() for process in both] == [0, 0]
+    for n in range(3):
+        assert files(tmp_path / f"a/{n}") == files(tmp_path / f"b/{n}")
+    (entry,) = (Store().root / "traces").iterdir()
+    assert json.loads((entry / "seal.json").read_text())["rounds"] == 6
+    assert len(Store().trace(entry.name).read().trace) == 6

@@ -1,0 +1,128 @@
+"""Names of results by their causes: equal digests mean equal bytes.
+
+The learning digest covers everything that can change what is learnt and nothing else: not the world, not the stop
+rules, not the number of rounds. A cell's digest adds the world, the stop rules and the code that carries orders out.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import platform
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from wflsim.policies.base import Policy
+from wflsim.policies.registry import POLICIES
+from wflsim.scenario import Scenario
+
+HERE = Path(__file__).parent
+LEARNING = ("learning/*.py", "exchange.py", "rng.py", "drive/loop.py", "drive/training.py")
+CARRYING = ("world/*.py", "exchange.py", "rng.py", "record.py", "tables.py", "drive/*.py")
+POLICY_PACKAGE = "wflsim.policies"
+
+
+def learning_key(scenario: Scenario, policy: int, seed: int) -> dict[str, Any]:
+    """All causes of the learning of one policy with one seed, as JSON."""
+    spec = scenario.policies[policy]
+    blocks = {name: getattr(scenario, name).model_dump(mode="json") for name in ("data", "partition", "model", "train")}
+    blocks["train"]["device"] = _device(scenario.train.device)
+    return {
+        **blocks,
+        "clients": scenario.clients,
+        "seed": seed,
+        "policy": spec.model_dump(mode="json", exclude={"label"}),
+        "evaluate_every": scenario.evaluate_every,
+        "versions": {name: version(name) for name in ("torch", "numpy")} | {"machine": platform.machine()},
+        "sources": _sources(LEARNING) + _policy_sources(type(spec)),
+        "files": {name: _of_file(path) for name, path in _input_files(blocks)},
+    }
+
+
+def learning_digest(scenario: Scenario, policy: int, seed: int) -> str:
+    """The address of a trace."""
+    return digest(learning_key(scenario, policy, seed))
+
+
+def cell_digest(learning: str, scenario: Scenario) -> str:
+    """The address of a finished cell: what was learnt, in which world, until when."""
+    world = scenario.world.model_dump(mode="json")
+    files = {name: _of_file(path) for name, path in _input_files(world)}
+    stop = scenario.stop.model_dump(mode="json")
+    return digest({"learning": learning, "world": world, "stop": stop, "files": files, "sources": _sources(CARRYING)})
+
+
+def digest(value: Any) -> str:
+    """Of anything JSON can say."""
+    return blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+@lru_cache
+def _device(wanted: str) -> str:
+    """What `auto` means here. Only torch knows, so only then is it asked."""
+    if wanted != "auto":
+        return wanted
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@lru_cache
+def _sources(patterns: tuple[str, ...]) -> list[str]:
+    return [_of_file(path) for pattern in patterns for path in sorted(HERE.glob(pattern))]
+
+
+@lru_cache
+def _policy_sources(policy: type[Policy]) -> list[str]:
+    """The policy's module, those it imports from, and the package's helpers: other policies may change freely."""
+    found: set[str] = set()
+    wanted = [policy.__module__]
+    while wanted:
+        name = wanted.pop()
+        if name in found:
+            continue
+        found.add(name)
+        members = [getattr(member, "__module__", None) or "" for member in vars(sys.modules[name]).values()]
+        wanted += [module for module in members if module.startswith(POLICY_PACKAGE)]
+    registered = {entry.__module__.rsplit(".", 1)[-1] for entry in POLICIES} | {"registry"}
+    needed = {name.rsplit(".", 1)[-1] for name in found} - {"registry"}
+    files = sorted((HERE / "policies").glob("*.py"))
+    return [_of_file(path) for path in files if path.stem in needed or path.stem not in registered]
+
+
+def _input_files(block: Any, name: str = "") -> Iterator[tuple[str, Path]]:
+    """Files that a block names: their content is a cause, not their path."""
+    if isinstance(block, dict):
+        for key, value in block.items():
+            yield from _input_files(value, f"{name}.{key}")
+    elif isinstance(block, list):
+        for number, value in enumerate(block):
+            yield from _input_files(value, f"{name}.{number}")
+    elif isinstance(block, str) and name.rsplit(".", 1)[-1] in ("path", "file") and Path(block).is_file():
+        yield name, Path(block)
+    elif isinstance(block, str) and name == ".model.module":
+        sys.path.insert(0, "")
+        try:
+            spec = importlib.util.find_spec(block.split(":")[0])
+        except ImportError:
+            spec = None
+        finally:
+            sys.path.pop(0)
+        if spec is not None and spec.origin and Path(spec.origin).is_file():
+            yield name, Path(spec.origin)
+
+
+def _of_file(path: Path) -> str:
+    stat = path.stat()
+    return _of_content(path, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=4096)
+def _of_content(path: Path, changed_ns: int, size: int) -> str:
+    """Read once per process and version of the file."""
+    return blake2b(path.read_bytes(), digest_size=16).hexdigest()

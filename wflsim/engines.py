@@ -1,0 +1,154 @@
+"""Where tasks run: here, in local processes, or on a Ray cluster. One seam, so that results cannot depend on it.
+
+An engine takes tasks and yields (task number, result or exception) as they end, in any order. A process that dies takes
+only its own task with it, and that task comes back as an exception like any other.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from wflsim.errors import WflsimError
+
+Job = TypeVar("Job")
+Answer = TypeVar("Answer")
+
+
+class Died(WflsimError):
+    """The process that had the task is gone."""
+
+
+class Engine(Protocol):
+    """Runs `function` on every job."""
+
+    def run(self, function: Callable[[Job], Answer], jobs: Sequence[Job]) -> Iterator[tuple[int, Answer | Exception]]:
+        """(position of the job, answer or exception), as they come."""
+
+
+class Here:
+    """One after the other in this process."""
+
+    def run(self, function: Callable[[Job], Answer], jobs: Sequence[Job]) -> Iterator[tuple[int, Answer | Exception]]:
+        for number, job in enumerate(jobs):
+            try:
+                answer: Answer | Exception = function(job)
+            except Exception as error:
+                answer = error
+            yield number, answer
+
+
+class Processes:
+    """Local processes, each with an executor of its own: a pool shared by all breaks as a whole when one dies."""
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+
+    def run(self, function: Callable[[Job], Answer], jobs: Sequence[Job]) -> Iterator[tuple[int, Answer | Exception]]:
+        waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+        ended: queue.SimpleQueue[tuple[int, Answer | Exception]] = queue.SimpleQueue()
+        for number in range(len(jobs)):
+            waiting.put(number)
+        over = threading.Event()
+        lanes = [
+            threading.Thread(target=_lane, args=(function, jobs, waiting, ended, over), daemon=True)
+            for _ in range(min(self._workers, len(jobs)))
+        ]
+        for lane in lanes:
+            lane.start()
+        try:
+            for _ in jobs:
+                yield ended.get()
+        finally:
+            over.set()
+            for lane in lanes:
+                lane.join()
+
+
+def _lane(
+    function: Callable[[Any], Any],
+    jobs: Sequence[Any],
+    waiting: queue.SimpleQueue[int],
+    ended: queue.SimpleQueue[tuple[int, Any]],
+    over: threading.Event,
+) -> None:
+    """One process and the thread that feeds it."""
+    from joblib.externals.loky import ProcessPoolExecutor
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    executor = ProcessPoolExecutor(1)
+    try:
+        while not over.is_set():
+            try:
+                number = waiting.get_nowait()
+            except queue.Empty:
+                return
+            future = executor.submit(function, jobs[number])
+            while not over.is_set():
+                try:
+                    ended.put((number, future.result(timeout=0.2)))
+                    break
+                except TimeoutError:
+                    if future.done() and isinstance(future.exception(), TimeoutError):
+                        ended.put((number, future.exception()))
+                        break
+                except BrokenProcessPool:
+                    ended.put((number, Died("the process that computed it died (killed, or out of memory)")))
+                    executor = ProcessPoolExecutor(1)
+                    break
+                except Exception as error:
+                    ended.put((number, error))
+                    break
+    finally:
+        executor.shutdown(wait=False, kill_workers=True)
+
+
+class Ray:
+    """An existing Ray cluster. joblib's Ray backend cannot stream results, so tasks are used directly."""
+
+    def __init__(self, address: str = "auto") -> None:
+        try:
+            import ray
+        except ImportError:
+            raise WflsimError("--engine ray needs Ray: pip install 'wflsim[ray]'") from None
+        self._ray: Any = ray
+        if not ray.is_initialized():
+            try:
+                ray.init(address=address, log_to_driver=False)
+            except ConnectionError as error:
+                raise WflsimError(
+                    f"--engine ray found no running cluster ({error}); start one with `ray start --head`, or name it "
+                    f"in RAY_ADDRESS"
+                ) from None
+
+    def run(self, function: Callable[[Job], Answer], jobs: Sequence[Job]) -> Iterator[tuple[int, Answer | Exception]]:
+        ray = self._ray
+        remote = ray.remote(num_cpus=1, max_retries=0)(function)
+        numbers = {remote.remote(job): number for number, job in enumerate(jobs)}
+        pending = list(numbers)
+        try:
+            while pending:
+                ready, pending = ray.wait(pending)
+                for reference in ready:
+                    yield numbers[reference], self._answer(reference)
+        finally:
+            for reference in pending:
+                ray.cancel(reference, force=True)
+
+    def _answer(self, reference: Any) -> Any:
+        ray = self._ray
+        try:
+            return ray.get(reference)
+        except ray.exceptions.RayTaskError as error:
+            return error.cause if isinstance(error.cause, Exception) else error
+        except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.RayError) as error:
+            return Died(f"the Ray worker that computed it died: {type(error).__name__}")
+
+
+def engine(name: str, workers: int) -> Engine:
+    """By the name on the command line."""
+    if name == "ray":
+        return Ray()
+    return Processes(workers) if workers > 1 else Here()

@@ -1,0 +1,88 @@
+"""The blocks that ask many questions of one scenario: `sweep` names the regimes, `tune` how tau is chosen in each."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from wflsim.units import Spec
+
+Objective = Literal["energy", "time", "cost"]
+Accounting = Literal["full", "paper"]
+Key = Annotated[str, Field(min_length=1, max_length=200)]
+Values = Annotated[tuple[Any, ...], Field(min_length=1, max_length=10_000)]
+Tau = Annotated[int, Field(ge=1, le=1_000_000)]
+KEPT = ("name", "description", "seeds", "sweep", "tune")
+"""What a regime cannot change: seeds are crossed with all regimes anyway."""
+
+
+class SweepSpec(Spec):
+    """Regimes: `grid` crosses its keys, `zip` walks its keys in step, `list` names overrides one by one; all three are
+    crossed with each other, and with the seeds. Keys are dotted, as for --set."""
+
+    grid: dict[Key, Values] = Field(default_factory=dict)
+    zip: dict[Key, Values] = Field(default_factory=dict)
+    list: Annotated[tuple[dict[Key, Any], ...], Field(max_length=10_000)] = ()
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if not self.keys:
+            raise ValueError("a sweep needs at least one of grid, zip, list")
+        if len({len(values) for values in self.zip.values()}) > 1:
+            lengths = ", ".join(f"{key}: {len(values)}" for key, values in self.zip.items())
+            raise ValueError(f"zip walks its keys in step, so they need equally many values; got {lengths}")
+        if any(not case for case in self.list):
+            raise ValueError("an item of list changes no key; remove it, or give it one")
+        given = [*self.grid, *self.zip, *dict.fromkeys(key for case in self.list for key in case)]
+        if twice := [key for key in dict.fromkeys(given) if given.count(key) > 1]:
+            raise ValueError(f"{twice[0]} is swept twice; keep it in one of grid, zip, list")
+        if kept := [key for key in self.keys if key.split(".")[0] in KEPT]:
+            raise ValueError(f"{kept[0]} cannot be swept; seeds are crossed with every regime anyway")
+        return self
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every key that some regime changes."""
+        return tuple(dict.fromkeys([*self.grid, *self.zip, *(key for case in self.list for key in case)]))
+
+
+class CostSpec(Spec):
+    """What a joule and a second are worth, in one currency."""
+
+    per_joule: Annotated[float, Field(ge=0)] = 0.0
+    per_second: Annotated[float, Field(ge=0)] = 0.0
+
+
+def _by_number(given: Any) -> Any:
+    """YAML keys are words here: "5": 48 means tau 5."""
+    if not isinstance(given, dict):
+        return given
+    return {int(key) if isinstance(key, str) and key.isdecimal() else key: value for key, value in given.items()}
+
+
+class TuneSpec(Spec):
+    """How many local steps tau reach the target for the least energy, time or cost."""
+
+    tau: Annotated[tuple[Tau, ...], Field(min_length=1, max_length=1000)] | None = None
+    """Candidates; with `rounds_to_target` every whole number in its range, if not given."""
+    objective: Objective = "energy"
+    accounting: Accounting = "full"
+    """Which joules: of the whole device, or those of the paper's formula."""
+    cost: CostSpec | None = None
+    rounds_to_target: Annotated[
+        dict[Tau, Annotated[float, Field(gt=0, le=1e9)]] | None, BeforeValidator(_by_number)
+    ] = None
+    """A published table, tau: rounds, that stands in for training."""
+    interpolate: Literal["power_law", "pchip"] = "power_law"
+    """Between the lines of that table."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.objective == "cost" and (self.cost is None or not (self.cost.per_joule or self.cost.per_second)):
+            raise ValueError("objective cost needs cost: {per_joule: ..., per_second: ...}, not both zero")
+        if self.tau is not None and len(set(self.tau)) < len(self.tau):
+            raise ValueError("the same tau is given twice")
+        if self.rounds_to_target is not None and len(self.rounds_to_target) < 2:
+            raise ValueError("rounds_to_target needs at least two values of tau to interpolate between")
+        return self

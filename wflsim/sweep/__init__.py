@@ -1,0 +1,1 @@
+"""Many regimes of one scenario, and one training for all that learn alike."""
