@@ -1,0 +1,46 @@
+"""From folders to a page, figures and tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from wflsim.errors import StoreError
+
+NAME = "report.html"
+
+
+def build(folders: Sequence[Path], out: Path | None = None, figures: bool = False) -> Path:
+    """Write one HTML page about the folders and return its path; with `figures`, files for papers beside it.
+
+    What is missing or damaged is said on the page. StoreError only if there is nothing to show, or nowhere to write.
+    """
+    # pandas, plotly and matplotlib take a second: whoever imports this module may never call it
+    from wflsim.report.compose import compose
+    from wflsim.report.material import gather
+    from wflsim.report.page import render
+
+    material = gather([Path(folder) for folder in folders])
+    page = compose(material)
+    target = Path(out) if out is not None else Path(folders[0]) / NAME
+    write(target, render(page))
+    if figures:
+        from wflsim.report.figures import write_figures
+
+        write_figures(material, target.parent / "figures")
+        for table in page.tables:
+            write(target.parent / "tables" / f"{table.id}.csv", table.csv())
+            write(target.parent / "tables" / f"{table.id}.tex", table.latex())
+    return target
+
+
+def write(path: Path, text: str) -> None:
+    """Beside and renamed: a reader sees the old page or the new one."""
+    draft = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8")
+        os.replace(draft, path)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error

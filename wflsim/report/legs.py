@@ -1,0 +1,102 @@
+"""What the legs of a policy's runs say: joules by cause and client, how long things take, who is last."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from wflsim.report.palette import ACTIVITIES
+from wflsim.report.series import Series
+from wflsim.report.timeline import Window, windows
+
+CAUSES = tuple(ACTIVITIES)
+COLUMNS = (
+    "round", "phase", "client", "activity", "start_s", "end_s", "bits", "rate_bps", "attempts", "energy_j", "outcome"
+)  # fmt: skip
+WORK = ("receive", "compute", "transmit")
+
+
+@dataclass
+class Story:
+    """One policy's legs, over its seeds."""
+
+    energy: pd.DataFrame
+    """Joules to the target by client (rows) and cause (columns), mean over seeds; what was in vain is its own cause."""
+    durations: pd.DataFrame
+    """phase, activity, p50_s, p95_s, legs: over all clients, rounds and seeds."""
+    last: pd.Series
+    """client -> share of the rounds it took part in where it finished after all others; empty if nobody ever does."""
+    part: pd.DataFrame
+    """client, round: who was asked, in the first seed."""
+    asynchronous: bool = False
+    """Some client was at work on an older version when a round began."""
+    windows: list[Window] = field(default_factory=list)
+
+
+def story(series: Series) -> Story | None:
+    """Read the legs of every seed once; None if there are none."""
+    energy: list[pd.DataFrame] = []
+    lengths: defaultdict[tuple[int, str], list[np.ndarray]] = defaultdict(list)
+    lasts: list[pd.DataFrame] = []
+    part, shown, asynchronous = pd.DataFrame(), list[Window](), False
+    for seed in series.seeds:
+        legs = series.folder.rows((series.policy, seed), "legs", COLUMNS)
+        if not len(legs):
+            continue
+        energy.append(_energy(legs[legs["round"] <= series.last_round(seed)]))
+        took = legs["end_s"] - legs["start_s"]
+        # an asynchronous server's phases only count what it sends in a round: they tell nothing apart
+        phases = legs["phase"] * (not _overlaps(legs, series.rounds[seed]))
+        for (phase, activity), group in took.groupby([phases, legs["activity"]]):
+            lengths[int(str(phase)), str(activity)].append(group.to_numpy())
+        lasts.append(_last(legs))
+        if not shown:
+            part = legs[["client", "round"]].drop_duplicates()
+            asynchronous = _overlaps(legs, series.rounds[seed])
+            shown = windows(legs, series.rounds[seed], seed, series.last_round(seed), asynchronous)
+    if not energy:
+        return None
+    total = pd.concat(energy).groupby(level=0).sum() / len(energy)
+    return Story(total.sort_index(), _durations(lengths), _shares(pd.concat(lasts)), part, asynchronous, shown)
+
+
+def _overlaps(legs: pd.DataFrame, rounds: pd.DataFrame) -> bool:
+    work = legs[legs["activity"].isin(WORK)]
+    began = work["round"].map(rounds.set_index("round")["start_s"])
+    return bool((work["start_s"] < began * (1 - 1e-9) - 1e-9).any())
+
+
+def _energy(legs: pd.DataFrame) -> pd.DataFrame:
+    cause = legs["activity"].where(legs["outcome"] == "ok", "in vain")
+    table = legs.groupby([legs["client"], cause])["energy_j"].sum().unstack()
+    return table.reindex(columns=list(CAUSES)).fillna(0.0)
+
+
+def _durations(lengths: dict[tuple[int, str], list[np.ndarray]]) -> pd.DataFrame:
+    order = {activity: i for i, activity in enumerate(CAUSES)}
+    rows = []
+    for phase, activity in sorted(lengths, key=lambda key: (key[0], order.get(key[1], len(order)))):
+        took = np.concatenate(lengths[phase, activity])
+        p50, p95 = np.quantile(took, (0.5, 0.95))
+        rows.append({"phase": phase, "activity": activity, "p50_s": p50, "p95_s": p95, "legs": len(took)})
+    return pd.DataFrame(rows)
+
+
+def _last(legs: pd.DataFrame) -> pd.DataFrame:
+    """Per (round, phase) with at least two clients: who finished strictly last."""
+    work = legs[legs["activity"].isin(WORK)]
+    ends = work.groupby(["round", "phase", "client"], sort=False)["end_s"].max().reset_index()
+    step = ends.groupby(["round", "phase"])["end_s"]
+    ends["crowd"] = step.transform("size")
+    ends["latest"] = ends["end_s"] >= step.transform("max") * (1 - 1e-12)
+    ends["ties"] = ends.groupby(["round", "phase"])["latest"].transform("sum")
+    ends = ends[ends["crowd"] > 1]
+    return ends.assign(last=ends["latest"] & (ends["ties"] == 1))[["client", "last"]]
+
+
+def _shares(lasts: pd.DataFrame) -> pd.Series:
+    share = lasts.groupby("client")["last"].mean()
+    return share if share.any() else share.iloc[:0]

@@ -1,0 +1,148 @@
+"""The page itself: sections in the order a reader asks for them, rendered into one file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wflsim.report.charts.chart import Chart, to_json
+from wflsim.report.source import Folder
+from wflsim.report.tabular import Table
+from wflsim.report.wording import Fact, Opening
+
+ASSETS = Path(__file__).parent / "assets"
+ROWS = 400
+"""Of one table on the page; a longer one would be slow to open and nobody would read it."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """Charts and tables under one entry of the contents."""
+
+    id: str
+    title: str
+    items: list[Chart | Table]
+
+
+@dataclass(frozen=True)
+class Headline:
+    """An opening, and which folder it is about if there are several."""
+
+    where: str
+    answer: str
+    sure: str
+    facts: list[Fact]
+
+    @classmethod
+    def of(cls, where: str, opening: Opening) -> Headline:
+        return cls(where, opening.answer, opening.sure, opening.facts)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the numbers of one folder come from."""
+
+    name: str
+    facts: list[Fact]
+    endings: list[dict[str, str]]
+    scenario: str
+
+
+@dataclass
+class Page:
+    """Everything the template shows."""
+
+    title: str
+    crumbs: str
+    openings: list[Headline] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
+    sources: list[Source] = field(default_factory=list)
+    colophon: str = ""
+
+    @property
+    def charts(self) -> list[Chart]:
+        return [item for section in self.sections for item in section.items if isinstance(item, Chart)]
+
+    @property
+    def tables(self) -> list[Table]:
+        return [item for section in self.sections for item in section.items if isinstance(item, Table)]
+
+
+def source(folder: Folder) -> Source:
+    """Versions, seeds, status, learner and carrier, and the resolved scenario as it lies in the folder."""
+    about = folder.about
+    versions = about.get("versions")
+    facts = [
+        Fact("folder", str(folder.folder)),
+        Fact("kind", f"{folder.kind}, {about.get('status', 'status unknown')}"),
+        Fact("policies", ", ".join(folder.labels) or "-"),
+        Fact("seeds", ", ".join(map(str, about["seeds"])) if isinstance(about.get("seeds"), list) else "-"),
+        Fact("versions", ", ".join(f"{k} {v}" for k, v in versions.items()) if isinstance(versions, dict) else "-"),
+        Fact("git", str(about.get("git") or "-")),
+    ]
+    endings = [
+        {key: str(row.get(key, "")) for key in ("policy", "seed", "status", "reason")} | {"mode": _mode(row)}
+        for row in (folder.status.to_dict("records") if folder.kind == "run" else [])
+    ]
+    if modes := sorted({row["mode"] for row in endings if row["mode"]}):
+        facts.append(Fact("learner and carrier", "; ".join(modes)))
+    return Source(folder.name, facts, endings, _text(folder.folder / "scenario.yaml"))
+
+
+def render(page: Page) -> str:
+    """One self-contained HTML text."""
+    import jinja2
+    from markupsafe import Markup
+    from plotly.offline import get_plotlyjs
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(ASSETS), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["unbroken"] = unbroken
+    # our own files and plotly's: the only text that goes in as it is
+    return environment.get_template("page.html.j2").render(
+        page=page,
+        rows_shown=ROWS,
+        css=Markup(_text(ASSETS / "report.css")),
+        theme_js=Markup(_text(ASSETS / "theme.js")),
+        js=Markup(_text(ASSETS / "report.js")),
+        plotly_js=Markup(get_plotlyjs()),
+        charts=Markup(to_json([chart.spec() for chart in page.charts])),
+    )
+
+
+def unbroken(text: str) -> str:
+    """Numbers stay on the line of their unit."""
+    return re.sub(r"(?<=\d) (?=(?:%|[GMkmu]?(?:J|s|bit|Hz|W)|min|h|d|dBm?)(?![A-Za-z]))", "\u00a0", text)
+
+
+def crumbs(folders: Sequence[Folder]) -> str:
+    """run, 2 policies, 5 seeds"""
+    if len(folders) > 1:
+        return f"comparison of {len(folders)} folders"
+    folder = folders[0]
+    seeds = folder.about.get("seeds")
+    parts = [folder.kind, _many(len(folder.labels), "policy", "policies")]
+    return " · ".join([*parts, _many(len(seeds), "seed", "seeds")] if isinstance(seeds, list) else parts)
+
+
+def _many(count: int, one: str, more: str) -> str:
+    return f"{count} {one if count == 1 else more}"
+
+
+def _mode(row: Mapping[Any, Any]) -> str:
+    mode = row.get("mode")
+    return mode if isinstance(mode, str) else ""
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

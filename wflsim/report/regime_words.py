@@ -1,0 +1,174 @@
+"""The answer of a sweep and of a tuning map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from wflsim.answer import percent, si
+from wflsim.report.regimes import Sweep, Tune, best_policies, name_of, short_key
+from wflsim.report.source import Folder
+from wflsim.report.wording import Fact, Opening, cost_text, goal_text
+from wflsim.tables import Interval
+
+
+def sweep_opening(folder: Folder, sweep: Sweep) -> Opening:
+    """Who wins in how many regimes, and where it costs least and most."""
+    winners = best_policies(sweep.summary)
+    regimes = len(winners)
+    counts = winners["policy"].value_counts()
+    first, wins = str(counts.index[0]), int(counts.iloc[0])
+    verb = (
+        f"reaches {goal_text(folder.target)} with the least energy" if folder.target else "ends with the least energy"
+    )
+    text = (
+        f"{first} {verb} in {wins} of {regimes} regimes" if len(sweep.policies) > 1 else f"{first} in {regimes} regimes"
+    )
+    low, high = (winners.loc[winners["energy_j"].agg(pick)] for pick in ("idxmin", "idxmax"))
+    span = f", from {si(low['energy_j'], 'J')} ({name_of(low, sweep.keys)})"
+    if regimes > 1:
+        span += f" to {si(high['energy_j'], 'J')} ({name_of(high, sweep.keys)})"
+    others = ", ".join(f"{policy} in {count}" for policy, count in counts.iloc[1:].items())
+    facts = [
+        Fact("regimes", str(regimes)),
+        Fact("policies", str(len(sweep.policies))),
+        Fact("runs", str(len(sweep.cells))),
+        Fact("over", ", ".join(map(short_key, sweep.keys)) or "-"),
+    ]
+    return Opening(f"{text}{span}{f'; {others}' if others else ''}.", _told_apart(sweep, winners), facts)
+
+
+def _told_apart(sweep: Sweep, winners: pd.DataFrame) -> str:
+    """In how many regimes the winner's saving over each rival has an interval that excludes zero, on common seeds."""
+    seeds = int(sweep.summary["seeds"].max())
+    if seeds < 2:
+        return "How sure: one seed is an anecdote. Run several to get intervals."
+    if len(sweep.policies) < 2:
+        return f"How sure: {seeds} seeds in each regime."
+    clear = 0
+    for row in winners.to_dict("records"):
+        here = sweep.cells[sweep.cells["regime"] == row["regime"]].pivot_table(
+            index="seed", columns="policy", values="energy_j"
+        )
+        ratios = [
+            np.log(here[row["policy"]] / here[other]).dropna() for other in here.columns if other != row["policy"]
+        ]
+        clear += all(len(ratio) > 1 and Interval.of(ratio.tolist()).high < 0 for ratio in ratios)
+    return (
+        f"How sure: {seeds} seeds in each regime; in {clear} of {len(winners)} regimes the winner needs less energy "
+        f"than every rival beyond the 95 % interval of the paired difference."
+    )
+
+
+def sweep_warnings(sweep: Sweep) -> list[str]:
+    """Censored seeds and cells that did not end well."""
+    found = []
+    if "p_reach" in sweep.summary:
+        for policy, rows in sweep.summary.groupby("policy", sort=False):
+            if missed := int((rows["p_reach"] < 1).sum()):
+                found.append(
+                    f"{policy} missed the target on some seed in {missed} of {len(rows)} regimes; those count with all "
+                    f"they spent, so its costs there are lower bounds"
+                )
+    if "status" in sweep.cells:
+        bad = sweep.cells[~sweep.cells["status"].isin(["done", "ok"]) & sweep.cells["status"].notna()]
+        found += [f"{count} cells ended as “{status}”" for status, count in bad["status"].value_counts().items()]
+    return found
+
+
+def tune_opening(folder: Folder, tune: Tune) -> Opening:
+    """The best tau and what it costs; over a map, how far tau* moves."""
+    chosen = tune.map.dropna(subset=["cost"])
+    objective = str(folder.about.get("objective", "energy"))
+    goal = goal_text(_target(folder))
+    if not len(chosen):
+        return Opening(f"No τ reaches {goal}.", "", [])
+    best = chosen.iloc[int(chosen["cost"].to_numpy().argmin())]
+    unit = str(best.get("unit", ""))
+    if chosen["regime"].nunique() == 1:
+        text = f"{best['policy']} with τ = {best['tau_star']:.0f} reaches {goal} with {_cost(best, unit)}"
+        for _, row in chosen[chosen["policy"] != best["policy"]].iterrows():
+            saved = f"{100 * (1 - best['cost'] / row['cost']):.0f} %"
+            text += f", {saved} less than {row['policy']} at its best τ = {row['tau_star']:.0f}"
+    else:
+        winner = chosen.loc[chosen.groupby("regime")["cost"].idxmin()]
+        policy = str(winner["policy"].value_counts().index[0])
+        rows = chosen[chosen["policy"] == policy]
+        low, high = (rows.loc[rows["tau_star"].agg(pick)] for pick in ("idxmin", "idxmax"))
+        moves = (
+            f"its best τ runs from {low['tau_star']:.0f} ({name_of(low, tune.keys)}) to {high['tau_star']:.0f} "
+            f"({name_of(high, tune.keys)})"
+            if low["tau_star"] != high["tau_star"]
+            else f"its best τ is {low['tau_star']:.0f} everywhere"
+        )
+        wins = int((winner["policy"] == policy).sum())
+        lead = f"{policy} reaches {goal} at the least {objective} in {wins} of {len(winner)} regimes; {moves}"
+        text = f"{lead}; cheapest at {name_of(best, tune.keys)}, {_cost(best, unit)} with τ = {best['tau_star']:.0f}"
+    facts = [
+        Fact("objective", objective),
+        Fact("accounting", str(folder.about.get("accounting", "full"))),
+        Fact(
+            "τ*", f"{best['tau_star']:.0f}", f"within 5 %: {best['within5']}" if pd.notna(best.get("within5")) else ""
+        ),
+        Fact("its cost", cost_text(best["cost"], unit), _range(best, unit)),
+    ]
+    return Opening(text + ".", _tune_sure(tune, best), facts)
+
+
+def _tune_sure(tune: Tune, best: Any) -> str:
+    parts = []
+    if tune.costs is not None and "p_best" in tune.costs:
+        row = tune.costs[
+            (tune.costs["policy"] == best["policy"]) & (tune.costs["regime"] == best["regime"])
+            & (tune.costs["tau"] == best["tau_star"])
+        ]  # fmt: skip
+        if len(row) and pd.notna(row["p_best"].iloc[0]):
+            parts.append(
+                f"τ = {best['tau_star']:.0f} is the best of the grid with probability {percent(row['p_best'].iloc[0])}"
+            )
+    if pd.notna(best.get("within5")):
+        parts.append(f"within 5 % of the least cost: τ = {', '.join(str(best['within5']).split())}")
+    if pd.notna(best.get("p_reach")):
+        parts.append(f"P(reach) {percent(best['p_reach'])}")
+    return f"How sure: {'; '.join(parts)}." if parts else ""
+
+
+def tune_warnings(tune: Tune) -> list[str]:
+    """Optimum at the edge, targets missed."""
+    found = []
+    for policy, rows in tune.map.groupby("policy", sort=False):
+        where = f"in {{}} of {len(rows)} regimes" if len(rows) > 1 else "here"
+        edge = rows["edge"].astype(str).str.lower().eq("true").sum() if "edge" in rows else 0
+        if edge:
+            found.append(
+                f"{policy}: τ* lies at the edge of the τ grid {where.format(edge)}; a wider grid may find a cheaper one"
+            )
+        if missed := int((rows["p_reach"] < 1).sum()):
+            found.append(
+                f"{policy}: some seeds miss the target at τ* {where.format(missed)}; the cost is a restricted mean"
+            )
+        if never := int(rows["cost"].isna().sum()):
+            found.append(f"{policy}: no τ reaches the target {where.format(never)}")
+    return found
+
+
+def _target(folder: Folder) -> dict[str, Any] | None:
+    held = folder.about.get("target", folder.target)
+    if isinstance(held, int | float):
+        return {"metric": (folder.target or {}).get("metric", "worst"), "accuracy": float(held)}
+    return held if isinstance(held, dict) and "accuracy" in held and "metric" in held else folder.target
+
+
+def _cost(row: Any, unit: str) -> str:
+    bounds = f" [{cost_text(row['cost_low'], unit)}, {cost_text(row['cost_high'], unit)}]"
+    return cost_text(row["cost"], unit) + (bounds if np.isfinite(row["cost_low"]) else "")
+
+
+def _range(row: Any, unit: str) -> str:
+    return (
+        f"{cost_text(row['cost_low'], unit)} to {cost_text(row['cost_high'], unit)}"
+        if np.isfinite(row["cost_low"])
+        else ""
+    )

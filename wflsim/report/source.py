@@ -1,0 +1,213 @@
+"""Folders as they are: whole, half-finished or damaged. Reads what can be read, and keeps a list of what could not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from wflsim.errors import StoreError
+from wflsim.record import TABLES
+from wflsim.tables import FINALS, Results
+
+MAY_BE_EMPTY = {"average", "worst", "std", "worst10", "jain", "loss", "accuracy", "lam", "snr_db", "rate_bps"}
+TEXT = {"activity", "outcome"}
+
+
+class Folder(Results):
+    """A results folder of any kind, read as far as it goes. `missing` says in sentences what was not there."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.missing: list[str] = []
+        if not self.folder.is_dir():
+            raise StoreError(f"{self.folder} is not a folder")
+        self.about = self._mapping("run.json", json.loads)
+        self.scenario = self._mapping("scenario.yaml", yaml.safe_load)
+        self.kind = str(self.about.get("kind", "run"))
+        self.target = self._target()
+
+    @property
+    def name(self) -> str:
+        return str(self.scenario.get("name") or self.about.get("name") or self.folder.name)
+
+    @property
+    def labels(self) -> list[str]:
+        """The policies by run.json; where that is lost, by the folders that hold runs."""
+        held = self.about.get("labels")
+        if isinstance(held, list):
+            return [str(label) for label in held]
+        return sorted({path.parent.name for path in self.folder.glob("*/seed-*")})
+
+    @cached_property
+    def cells(self) -> dict[tuple[str, int], Path]:
+        """(policy, seed) -> folder of that run, only those whose rounds can be read."""
+        return {key: path for key, path in self._promised().items() if self._rounds_of[key] is not None}
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        frames = [
+            frame.assign(policy=label, seed=seed)
+            for (label, seed), frame in self._rounds_of.items()
+            if frame is not None
+        ]
+        if not frames:
+            raise StoreError(f"{self.folder} holds no round that can be read")
+        return pd.concat(frames, ignore_index=True)
+
+    @cached_property
+    def status(self) -> pd.DataFrame:
+        """How each run ended; a run without a readable status.json is not in it."""
+        rows = [
+            {"policy": label, "seed": seed, "status": "", "reason": "", **_json(path / "status.json")}
+            for (label, seed), path in self.cells.items()
+        ]
+        return pd.DataFrame(rows)
+
+    def rows(self, key: tuple[str, int], table: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """One run's clients or legs; empty, and said in `missing`, where they cannot be read."""
+        frame = self._read(self.cells[key] / f"{table}.csv", columns)
+        return frame if frame is not None else pd.DataFrame(columns=list(columns or _fields(f"{table}.csv")))
+
+    def frame(self, name: str, needed: Sequence[str]) -> pd.DataFrame | None:
+        """A table of the folder itself (cells.csv, map.csv, ...), if it is there with the columns it needs."""
+        path = self.folder / name
+        try:
+            frame = pd.read_csv(path)
+        except (OSError, ValueError) as error:
+            self.missing.append(f"{path}: {_why(error)}")
+            return None
+        if absent := [column for column in needed if column not in frame.columns]:
+            self.missing.append(f"{path}: no column {', '.join(absent)}")
+            return None
+        if not len(frame):
+            self.missing.append(f"{path}: no rows")
+            return None
+        return frame
+
+    @cached_property
+    def partitions(self) -> dict[int, pd.DataFrame]:
+        """seed -> samples of each class at each client, where the folder holds them."""
+        found: dict[int, pd.DataFrame] = {}
+        beside = {seed: path / "partition.csv" for (_, seed), path in reversed(self.cells.items())}
+        on_top = {int(path.stem.rsplit("-", 1)[1]): path for path in self.folder.glob("partition-seed-[0-9]*.csv")}
+        for seed, path in sorted({**beside, **on_top}.items()):
+            if not path.exists():
+                continue
+            try:
+                frame = pd.read_csv(path)
+                found[seed] = frame.astype({"client": int, "class": str, "samples": float})
+            except (OSError, ValueError, KeyError) as error:
+                self.missing.append(f"{path}: {_why(error)}")
+        return found
+
+    @cached_property
+    def _rounds_of(self) -> dict[tuple[str, int], pd.DataFrame | None]:
+        return {key: self._read(path / "rounds.csv") for key, path in self._promised().items()}
+
+    def _promised(self) -> dict[tuple[str, int], Path]:
+        """What run.json announces and what is there, in the order of policies."""
+        there = {
+            (path.parent.name, int(path.name[5:])): path
+            for path in self.folder.glob("*/seed-*")
+            if path.is_dir() and path.name[5:].isdecimal()
+        }
+        held = self.about.get("seeds")
+        announced = [seed for seed in held if isinstance(seed, int)] if isinstance(held, list) else []
+        keys = {(label, seed) for label in self.labels for seed in announced}
+        keys |= {key for key in there if key[0] in self.labels}
+        order = {label: i for i, label in enumerate(self.labels)}
+        return {
+            key: there.get(key, self.folder / key[0] / f"seed-{key[1]}")
+            for key in sorted(keys, key=lambda key: (order[key[0]], key[1]))
+        }
+
+    def _read(self, path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame | None:
+        """A table of ours with damaged lines left out; None, with a line in `missing`, if nothing is left."""
+        fields = list(columns or _fields(path.name))
+        try:
+            frame = _read_csv(path, fields)
+        except (OSError, ValueError) as error:
+            self.missing.append(f"{self._short(path)}: {_why(error)}")
+            return None
+        whole = pd.Series(True, index=frame.index)
+        for field in fields:
+            if field in TEXT:
+                whole &= frame[field].notna()
+                continue
+            if not pd.api.types.is_numeric_dtype(frame[field]):
+                given = frame[field].notna()
+                frame[field] = pd.to_numeric(frame[field], errors="coerce")
+                whole &= frame[field].notna() | ~given
+            if field not in MAY_BE_EMPTY:
+                whole &= frame[field].notna()
+        if not whole.all():
+            self.missing.append(f"{self._short(path)}: {int((~whole).sum())} damaged rows left out")
+            frame = frame[whole].reset_index(drop=True)
+        if not len(frame):
+            self.missing.append(f"{self._short(path)}: no rows")
+            return None
+        return frame.astype({field: int for field in ("round", "client", "phase") if field in fields})
+
+    def _mapping(self, name: str, parse: Any) -> dict[str, Any]:
+        path = self.folder / name
+        try:
+            held = parse(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+            self.missing.append(f"{self._short(path)}: {_why(error)}")
+            return {}
+        if isinstance(held, dict):
+            return held
+        self.missing.append(f"{self._short(path)}: not a mapping")
+        return {}
+
+    def _target(self) -> dict[str, Any] | None:
+        stop = self.scenario.get("stop")
+        target = stop.get("target") if isinstance(stop, dict) else None
+        if target is None:
+            return None
+        try:
+            metric, accuracy, hold = target["metric"], float(target["accuracy"]), int(target.get("hold", 1))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            metric, accuracy, hold = "", 0.0, 0
+        if metric not in FINALS or hold < 1:
+            self.missing.append(f"scenario.yaml: stop.target is not readable: {str(target)[:80]}")
+            return None
+        return {"metric": metric, "accuracy": accuracy, "hold": hold}
+
+    def _short(self, path: Path) -> str:
+        return str(path.relative_to(self.folder.parent)) if path.is_relative_to(self.folder.parent) else str(path)
+
+
+def _fields(name: str) -> list[str]:
+    return list(getattr(TABLES[name], "_fields"))  # noqa: B009
+
+
+def _read_csv(path: Path, fields: list[str]) -> pd.DataFrame:
+    try:
+        return pd.read_csv(path, usecols=fields)
+    except pd.errors.ParserError:
+        # a line with too many fields: two writers, or a torn page. What follows it may still be good.
+        return pd.read_csv(path, usecols=fields, on_bad_lines="skip")
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return held if isinstance(held, dict) else {}
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "not there"
+    if isinstance(error, UnicodeDecodeError):
+        return "not readable as text"
+    text = str(getattr(error, "strerror", None) or error).strip()
+    return text.splitlines()[0][:160] if text else type(error).__name__

@@ -1,0 +1,72 @@
+"""Which moments of a run to show leg by leg: a page cannot hold them all, a reader wants the telling ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+MAX_LEGS = 600
+"""Of one window; beyond it a Gantt chart is a wall of colour."""
+BUDGET = 1_600
+"""Legs that all windows of a page may hold together; about 250 kB with their hover texts."""
+ASYNCHRONOUS_ORDERS = 3
+"""Orders per client that a window of an asynchronous run takes in: its single round is one arrival."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The legs of one round, or of consecutive versions of an asynchronous run."""
+
+    title: str
+    seed: int
+    start_s: float
+    end_s: float
+    legs: pd.DataFrame
+    versions: int
+    cut: bool
+    """Legs were left out."""
+
+
+def windows(legs: pd.DataFrame, rounds: pd.DataFrame, seed: int, last: int, asynchronous: bool) -> list[Window]:
+    """The first round, the slowest, the one that lost most, and the one at the target; each once."""
+    first, numbers = int(rounds["round"].iloc[0]), rounds["round"].to_numpy()
+    wide = _versions(legs) if asynchronous else 1
+    picks = {first: ["first"]}
+    spans = (rounds["end_s"] - rounds["start_s"]).rolling(wide, min_periods=1).sum().to_numpy()
+    if spans.max() > np.median(spans) * 1.001:
+        picks.setdefault(max(int(numbers[spans.argmax()]) - wide + 1, first), []).append("slowest")
+    vain = legs.loc[legs["outcome"] != "ok", "round"]
+    if len(vain):
+        picks.setdefault(int(vain.mode().iloc[0]), []).append("most losses")
+    picks.setdefault(max(last - wide + 1, first), []).append("at the end")
+    return [_window(legs, rounds, seed, at, wide, why) for at, why in sorted(picks.items())]
+
+
+def within_budget(per_series: list[list[Window]]) -> list[list[Window]]:
+    """Drop the later moments of every policy, evenly, until the page can hold the rest; the first always stays."""
+    kept = [list(windows) for windows in per_series]
+    while sum(len(window.legs) for windows in kept for window in windows) > BUDGET:
+        longest = max(kept, key=len, default=[])
+        if len(longest) < 2:
+            break
+        longest.pop()
+    return kept
+
+
+def _versions(legs: pd.DataFrame) -> int:
+    """Consecutive rounds that make about ASYNCHRONOUS_ORDERS orders per client."""
+    per_round = max(1.0, len(legs) / 3 / max(1, legs["round"].nunique()))
+    return max(2, round(ASYNCHRONOUS_ORDERS * legs["client"].nunique() / per_round))
+
+
+def _window(legs: pd.DataFrame, rounds: pd.DataFrame, seed: int, at: int, wide: int, why: list[str]) -> Window:
+    span = rounds[(rounds["round"] >= at) & (rounds["round"] < at + wide)]
+    inside = legs[(legs["round"] >= at) & (legs["round"] < at + wide)]
+    start_s = float(min(span["start_s"].min(), inside["start_s"].min() if len(inside) else span["start_s"].min()))
+    name = f"round {at + 1}" if wide == 1 else f"versions {at + 1} to {int(span['round'].max()) + 1}"
+    cut = len(inside) > MAX_LEGS
+    return Window(
+        f"{name} ({', '.join(why)})", seed, start_s, float(span["end_s"].max()), inside.head(MAX_LEGS), wide, cut
+    )
