@@ -64,8 +64,12 @@ def answer(results: Results) -> str:
     cost = interval(best, "energy_j", lambda joules: si(joules, "J"))
     text = f"{best['policy']} reaches {goal} with {cost}"
     others = [row for row in rows.values() if row["policy"] != best["policy"]]
-    if others:
-        text += ", " + "; ".join(_against(results, str(best["policy"]), str(other["policy"])) for other in others)
+    # a dozen comparisons are no sentence any more: the nearest rival is the one that matters
+    named = others if len(others) < 4 else sorted(others, key=lambda row: (-row["p_reach"], row["energy_j"]))[:1]
+    if named:
+        text += ", " + "; ".join(_against(results, str(best["policy"]), str(other["policy"])) for other in named)
+    if len(named) < len(others):
+        text += f", the next best of {len(others)} others"
     sure = f"reached by {hits} of {seeds} seeds"
     return f"{text} ({sure}; 95 % intervals)."
 
@@ -80,7 +84,7 @@ def _against(results: Results, best: str, other: str) -> str:
     missed = int((pair["reached_other"] == 0).sum())
     at_least = f" (which missed it on {missed} of {len(pair)} seeds)" if missed else ""
     if saved < 0:
-        return f"{-saved:.0%} more than {other}{at_least}"
+        return f"{-saved:.0%} more than {other}{at_least}".replace("%", " %")
     return f"{'at least ' if missed else ''}{saved:.0%}{bounds} less than {other}{at_least}".replace("%", " %")
 
 
