@@ -46,27 +46,37 @@ def story(series: Series) -> Story | None:
         legs = series.folder.rows((series.policy, seed), "legs", COLUMNS)
         if not len(legs):
             continue
-        energy.append(_energy(legs[legs["round"] <= series.last_round(seed)]))
+        rounds = series.rounds[seed]
+        legs["at"] = _recorded(legs, rounds)
+        overlapping = _overlaps(legs)
+        energy.append(_energy(legs[legs["at"] <= series.last_round(seed)]))
         took = legs["end_s"] - legs["start_s"]
         # an asynchronous server's phases only count what it sends in a round: they tell nothing apart
-        phases = legs["phase"] * (not _overlaps(legs, series.rounds[seed]))
+        phases = legs["phase"] * (not overlapping)
         for (phase, activity), group in took.groupby([phases, legs["activity"]]):
             lengths[int(str(phase)), str(activity)].append(group.to_numpy())
         lasts.append(_last(legs))
         if not shown:
             part = legs[["client", "round"]].drop_duplicates()
-            asynchronous = _overlaps(legs, series.rounds[seed])
-            shown = windows(legs, series.rounds[seed], seed, series.last_round(seed), asynchronous)
+            asynchronous = overlapping
+            shown = windows(legs, rounds, seed, series.last_round(seed), asynchronous)
     if not energy:
         return None
     total = pd.concat(energy).groupby(level=0).sum() / len(energy)
     return Story(total.sort_index(), _durations(lengths), _shares(pd.concat(lasts)), part, asynchronous, shown)
 
 
-def _overlaps(legs: pd.DataFrame, rounds: pd.DataFrame) -> bool:
-    work = legs[legs["activity"].isin(WORK)]
-    began = work["round"].map(rounds.set_index("round")["start_s"])
-    return bool((work["start_s"] < began * (1 - 1e-9) - 1e-9).any())
+def _recorded(legs: pd.DataFrame, rounds: pd.DataFrame) -> np.ndarray:
+    """The round in whose row a leg is counted: the one that was going on when it ended.
+
+    Under a synchronous policy that is the round it was ordered in; an asynchronous one may be versions ahead.
+    """
+    at = np.searchsorted(rounds["end_s"].to_numpy(), legs["end_s"].to_numpy(), side="left")
+    return rounds["round"].to_numpy()[np.minimum(at, len(rounds) - 1)]
+
+
+def _overlaps(legs: pd.DataFrame) -> bool:
+    return bool((legs["at"] != legs["round"])[legs["activity"].isin(WORK)].any())
 
 
 def _energy(legs: pd.DataFrame) -> pd.DataFrame:

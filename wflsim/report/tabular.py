@@ -28,25 +28,26 @@ def bits(value: float) -> str:
 
 
 def count(value: float) -> str:
-    return f"{value:.4g}" if np.isfinite(value) else "-"
+    return f"{value:.3g}" if np.isfinite(value) else "-"
 
 
+# what is asked first stands first: a wide table is cut off at the right
 COSTS: tuple[tuple[str, str, Show], ...] = (
     ("p_reach", "P(reach)", percent),
-    ("rounds", "rounds", count),
     ("energy_j", "energy", joules),
-    ("paper_energy_j", "energy, paper's formula", joules),
     ("time_s", "simulated time", duration),
-    ("up_bits", "sent up", bits),
-    ("down_bits", "received", bits),
+    ("rounds", "rounds", count),
 )
 FINALS: tuple[tuple[str, str, Show], ...] = (
-    ("final_average", "average accuracy", percent),
     ("final_worst", "worst accuracy", percent),
     ("worst_by_chance", "worst by chance", percent),
+    ("final_average", "average accuracy", percent),
     ("final_std", "std over clients", percent),
 )
-LATENCIES: tuple[tuple[str, str, Show], ...] = (
+DETAILS: tuple[tuple[str, str, Show], ...] = (
+    ("paper_energy_j", "energy, paper's formula", joules),
+    ("up_bits", "sent up", bits),
+    ("down_bits", "received", bits),
     ("latency_p50_s", "round p50", duration),
     ("latency_p95_s", "round p95", duration),
 )
@@ -97,7 +98,7 @@ class Table:
 def comparison(series: Sequence[Series]) -> Table:
     """Policies (of one folder or several) side by side."""
     rows = [{**each.row, **_floor(each)} for each in series]
-    columns = [entry for entry in (*COSTS, *FINALS, *LATENCIES) if any(entry[0] in row for row in rows)]
+    columns = [entry for entry in (*COSTS, *FINALS, *DETAILS) if any(entry[0] in row for row in rows)]
     body = [
         [
             _word(each.label),
@@ -107,7 +108,7 @@ def comparison(series: Sequence[Series]) -> Table:
         for each, row in zip(series, rows, strict=True)
     ]
     note = (
-        "Mean over seeds with the 95 % interval below it. Costs are those to the target; a run that missed it "
+        "Mean over seeds and its 95 % interval. Costs are those to the target; a run that missed it "
         "counts with all it spent. Accuracies are those of the last evaluation."
     )
     if any("worst_by_chance" in row for row in rows):
@@ -122,7 +123,7 @@ def _floor(series: Series) -> dict[str, float]:
 
 def sweep_table(sweep: Sweep, prefix: str) -> Table:
     """Every regime of every policy."""
-    columns = [entry for entry in (*COSTS, *FINALS) if entry[0] in sweep.summary]
+    columns = [entry for entry in (*COSTS, *FINALS, *DETAILS) if entry[0] in sweep.summary]
     body = [
         [*(_word(str(row[key])) for key in sweep.keys), _word(str(row["policy"])),
          Cell(str(row["seeds"]), int(row["seeds"])),
@@ -130,8 +131,7 @@ def sweep_table(sweep: Sweep, prefix: str) -> Table:
         for row in sweep.summary.to_dict("records")
     ]  # fmt: skip
     note = (
-        "Mean over seeds with the 95 % interval below it. Costs are those to the target, or of the whole run "
-        "where it was missed."
+        "Mean over seeds and its 95 % interval. Costs are those to the target, or of the whole run where it was missed."
     )
     return _table(f"{prefix}regimes", "All regimes", note, [*sweep.keys, "policy", "seeds"], columns, body)
 
@@ -152,9 +152,7 @@ def tune_table(tune: Tune, prefix: str) -> Table:
     names = [*tune.keys, "policy", "tau_star", "within5", "edge", "cost", "p_reach"]
     heads = [*map(short_key, tune.keys), "policy", "τ*", "τ within 5 %", "edge", "cost", "P(reach)"]
     spread = [name == "cost" for name in names]
-    return Table(
-        f"{prefix}map", "τ* in every regime", "Cost with its 95 % interval below it.", names, heads, spread, body
-    )
+    return Table(f"{prefix}map", "τ* in every regime", "Cost and its 95 % interval.", names, heads, spread, body)
 
 
 def _table(

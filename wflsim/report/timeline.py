@@ -37,7 +37,7 @@ def windows(legs: pd.DataFrame, rounds: pd.DataFrame, seed: int, last: int, asyn
     spans = (rounds["end_s"] - rounds["start_s"]).rolling(wide, min_periods=1).sum().to_numpy()
     if spans.max() > np.median(spans) * 1.001:
         picks.setdefault(max(int(numbers[spans.argmax()]) - wide + 1, first), []).append("slowest")
-    vain = legs.loc[legs["outcome"] != "ok", "round"]
+    vain = legs.loc[legs["outcome"] != "ok", "at"]
     if len(vain):
         picks.setdefault(int(vain.mode().iloc[0]), []).append("most losses")
     picks.setdefault(max(last - wide + 1, first), []).append("at the end")
@@ -63,10 +63,9 @@ def _versions(legs: pd.DataFrame) -> int:
 
 def _window(legs: pd.DataFrame, rounds: pd.DataFrame, seed: int, at: int, wide: int, why: list[str]) -> Window:
     span = rounds[(rounds["round"] >= at) & (rounds["round"] < at + wide)]
-    inside = legs[(legs["round"] >= at) & (legs["round"] < at + wide)]
-    start_s = float(min(span["start_s"].min(), inside["start_s"].min() if len(inside) else span["start_s"].min()))
+    start_s, end_s = float(span["start_s"].min()), float(span["end_s"].max())
+    overlap = (legs["end_s"] > start_s) & (legs["start_s"] < end_s)
+    inside = legs[overlap if wide > 1 else legs["at"] == at]
     name = f"round {at + 1}" if wide == 1 else f"versions {at + 1} to {int(span['round'].max()) + 1}"
     cut = len(inside) > MAX_LEGS
-    return Window(
-        f"{name} ({', '.join(why)})", seed, start_s, float(span["end_s"].max()), inside.head(MAX_LEGS), wide, cut
-    )
+    return Window(f"{name} ({', '.join(why)})", seed, start_s, end_s, inside.head(MAX_LEGS), wide, cut)

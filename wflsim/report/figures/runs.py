@@ -1,0 +1,200 @@
+"""Figures of runs: accuracy, energy, latency, a round's timeline, clients, partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wflsim.report.axes import cost_axis, si_axis, time_axis
+from wflsim.report.curves import AXES, METRICS, POINTS, curve
+from wflsim.report.heat import COLUMNS, heats
+from wflsim.report.legs import CAUSES
+from wflsim.report.material import Material
+from wflsim.report.palette import ACTIVITIES, HATCHES, MATPLOTLIB_DASHES, MATPLOTLIB_MARKERS
+from wflsim.report.series import Series
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH_IN = 3.5
+ROWS = 4
+"""Policies whose clients are drawn under each other; a fifth would not fit a column."""
+
+
+def run_figures(material: Material) -> Iterator[tuple[str, Figure]]:
+    """(name, figure), drawn one at a time."""
+    for axis in AXES:
+        yield f"accuracy_against_{axis.split('_')[0]}", _accuracy(material.series, axis)
+    yield "energy_against_time", _pareto(material.series)
+    if material.stories:
+        yield "energy_by_cause", _by_cause(material)
+        yield "latency", _latency(material)
+        for each, story in material.stories.items():
+            if story.windows:
+                yield f"timeline_{each.label}", _timeline(story.windows[0])
+        pictures = [(each, heats(each, story, COLUMNS)) for each, story in material.stories.items()]
+        for kind, title in (("part", "participation"), ("lam", "λ"), ("accuracy", "accuracy")):
+            if rows := [(each, held[kind]) for each, held in pictures if kind in held]:
+                yield f"clients_{'lambda' if kind == 'lam' else title}", _clients(rows[:ROWS], title)
+    for folder in material.runs:
+        for seed, frame in list(folder.partitions.items())[:1]:
+            yield f"partition_seed_{seed}", _partition(frame)
+
+
+def look(series: Series) -> dict[str, Any]:
+    """Colour, dash and marker of a line."""
+    return {
+        "color": series.style.hex,
+        "linestyle": MATPLOTLIB_DASHES[(series.style.variant + series.style.colour) % len(MATPLOTLIB_DASHES)],
+        "marker": MATPLOTLIB_MARKERS[(series.style.colour + series.style.variant) % len(MATPLOTLIB_MARKERS)],
+    }
+
+
+def new(height_in: float, rows: int = 1, shared: bool = True) -> tuple[Figure, Any]:
+    """A column-wide figure and its axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+    return figure, figure.subplots(rows, 1, sharex=shared)
+
+
+def legend(figure: Figure, axes: Axes, count: int) -> None:
+    """Above the figure, where it covers no data."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, [plain(label) for label in labels], loc="outside upper center", ncols=min(3, max(1, count)))
+
+
+def plain(text: str) -> str:
+    """A dollar sign in a name is not mathematics."""
+    return text.replace("$", r"\$")
+
+
+def _accuracy(series: Sequence[Series], axis: str) -> Figure:
+    figure, panels = new(4.4, len(METRICS))
+    largest = max(float(line.x[-1]) for each in series if (line := curve(each, "worst", axis, POINTS)))
+    units = cost_axis(axis, AXES[axis], largest)
+    for panel, (metric, title) in zip(panels, METRICS.items(), strict=True):
+        for each in series:
+            line = curve(each, metric, axis, POINTS)
+            if line is None:
+                continue
+            x = line.x / units.size
+            panel.plot(x, 100 * line.mean, label=each.label, markevery=max(1, len(x) // 6), **look(each))
+            panel.fill_between(x, 100 * line.low, 100 * line.high, color=each.style.hex, alpha=0.12, linewidth=0)
+        for goal in {each.folder.target["accuracy"] for each in series if each.folder.target
+                     and each.folder.target["metric"] == metric}:  # fmt: skip
+            panel.axhline(100 * goal, color="0.4", linewidth=0.7, linestyle=":")
+        panel.set_ylabel(f"{title.split(' (')[0]} (%)")
+        panel.set_ylim(bottom=0)
+    panels[-1].set_xlabel(units.title)
+    legend(figure, panels[0], len(series))
+    return figure
+
+
+def _pareto(series: Sequence[Series]) -> Figure:
+    figure, panel = new(2.6)
+    joules = si_axis("energy to target", "J", max(float(each.runs["energy_j"].max()) for each in series))
+    times = time_axis("simulated time to target", max(float(each.runs["time_s"].max()) for each in series))
+    for each in series:
+        row, style = each.row, look(each)
+        reached = row.get("p_reach", 1) == 1
+        spread = [
+            [[(row[name] - row[f"{name}_low"]) / size], [(row[f"{name}_high"] - row[name]) / size]]
+            for name, size in (("time_s", times.size), ("energy_j", joules.size))
+        ]
+        panel.errorbar(
+            row["time_s"] / times.size, row["energy_j"] / joules.size, xerr=np.nan_to_num(spread[0]),
+            yerr=np.nan_to_num(spread[1]), color=style["color"], marker=style["marker"], linestyle="none",
+            elinewidth=0.7, label=each.label, fillstyle="full" if reached else "none",
+        )  # fmt: skip
+    panel.set(xlabel=times.title, ylabel=joules.title, xlim=(0, None), ylim=(0, None))
+    legend(figure, panel, len(series))
+    return figure
+
+
+def _by_cause(material: Material) -> Figure:
+    figure, panel = new(0.9 + 0.24 * len(material.stories))
+    totals = {each.label: story.energy.sum() for each, story in material.stories.items()}
+    units = si_axis("energy per run", "J", max(float(total.sum()) for total in totals.values()))
+    left = np.zeros(len(totals))
+    for cause in CAUSES:
+        width = np.array([total[cause] for total in totals.values()]) / units.size
+        if width.any():
+            panel.barh(
+                range(len(totals)), width, left=left, label=cause, color=ACTIVITIES[cause], hatch=HATCHES[cause],
+                edgecolor="white", height=0.68,
+            )  # fmt: skip
+            left += width
+    panel.set_yticks(range(len(totals)), [plain(name) for name in totals])
+    panel.invert_yaxis()
+    panel.grid(False, axis="y")
+    panel.set_xlabel(units.title)
+    legend(figure, panel, 3)
+    return figure
+
+
+def _latency(material: Material) -> Figure:
+    figure, panel = new(1.0 + 0.3 * len(material.stories))
+    spans = [
+        np.concatenate([(rounds["end_s"] - rounds["start_s"]).to_numpy() for rounds in each.rounds.values()])
+        for each in material.stories
+    ]
+    units = time_axis("latency of a round", max(float(span.max()) for span in spans))
+    for i, (each, span) in enumerate(zip(material.stories, spans, strict=True)):
+        p50, p95 = np.quantile(span, (0.5, 0.95)) / units.size
+        panel.errorbar(p50, i, xerr=[[0], [p95 - p50]], capsize=2, **{**look(each), "linestyle": "none"})
+    panel.set_yticks(range(len(spans)), [plain(each.label) for each in material.stories])
+    panel.set(xlabel=f"{units.title}: p50, whisker to p95", xlim=(0, None), ylim=(len(spans) - 0.5, -0.5))
+    return figure
+
+
+def _timeline(window: Any) -> Figure:
+    legs = window.legs
+    clients = sorted(legs["client"].unique())
+    figure, panel = new(min(7.0, 0.9 + 0.14 * len(clients)))
+    units = time_axis("time since the round began", window.end_s - window.start_s)
+    cause = legs["activity"].where(legs["outcome"] == "ok", "in vain")
+    for name in CAUSES:
+        rows = legs[cause == name]
+        if len(rows):
+            panel.barh(
+                [clients.index(client) for client in rows["client"]], (rows["end_s"] - rows["start_s"]) / units.size,
+                left=(rows["start_s"] - window.start_s) / units.size, color=ACTIVITIES[name], hatch=HATCHES[name],
+                edgecolor="white", height=0.7, label=name,
+            )  # fmt: skip
+    panel.set_yticks(range(len(clients)), [str(client) for client in clients])
+    panel.invert_yaxis()
+    panel.grid(False, axis="y")
+    panel.set(xlabel=units.title, ylabel="client")
+    legend(figure, panel, 3)
+    return figure
+
+
+def _clients(rows: Sequence[tuple[Series, Any]], title: str) -> Figure:
+    figure, panels = new(0.5 + 1.15 * len(rows), len(rows), shared=False)
+    top = max(heat.top for _, heat in rows)
+    for panel, (each, heat) in zip(np.atleast_1d(panels), rows, strict=True):
+        extent = (0.5, heat.rounds[-1] + 0.5, len(heat.clients) - 0.5, -0.5)
+        image = panel.imshow(heat.values, aspect="auto", vmin=0, vmax=top, extent=extent, interpolation="nearest")
+        panel.set(title=plain(each.label), ylabel="client")
+        panel.locator_params(axis="both", integer=True)
+        panel.grid(False)
+    np.atleast_1d(panels)[-1].set_xlabel("round")
+    figure.colorbar(image, ax=list(np.atleast_1d(panels)), label=title)
+    return figure
+
+
+def _partition(frame: Any) -> Figure:
+    figure, panel = new(2.6)
+    held = frame[frame["samples"] > 0]
+    classes = sorted(frame["class"].unique(), key=lambda name: (len(name), name))
+    sizes = 90 * held["samples"] / held["samples"].max()
+    panel.scatter(
+        held["client"], [classes.index(name) for name in held["class"]], s=sizes, color="#0072B2", linewidths=0
+    )
+    panel.set_yticks(range(len(classes)), [plain(name) for name in classes])
+    panel.set(xlabel="client", ylabel="class")
+    return figure
