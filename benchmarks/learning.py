@@ -14,15 +14,17 @@ import csv
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from wflsim.drive.loop import Instant, carry, select
 from wflsim.drive.training import Training
@@ -47,14 +49,30 @@ def plain_module(name: str) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(784 if name == "linear" else 512, 10))
 
 
-def plain_loop(name: str, x: Tensor, y: Tensor, threads: int) -> Contender:
-    """FedAvg as one writes it first."""
+@contextmanager
+def plain_loop(name: str, file: Path) -> Iterator[Contender]:
+    """FedAvg as one writes it first, in a process of its own: it must not profit from what wflsim sets."""
+    context = get_context("spawn")
+    here, there = context.Pipe()
+    context.Process(target=_plain_process, args=(name, file, there), daemon=True).start()
+    there.close()
+
+    def one_round(s: int) -> None:
+        here.send(s)
+        here.recv()
+
+    yield one_round
+    here.send(None)
+
+
+def _plain_process(name: str, file: Path, pipe: Any) -> None:
+    data = np.load(file)
+    x, y = torch.from_numpy(data["x_train"]), torch.from_numpy(data["y_train"])
+    x = x.unsqueeze(1) if x.ndim == 3 else x
     model, loss = plain_module(name), nn.CrossEntropyLoss()
     shared = {key: value.clone() for key, value in model.state_dict().items()}
     owned = torch.arange(len(y)).chunk(N)
-
-    def one_round(s: int) -> None:
-        torch.set_num_threads(threads)
+    while pipe.recv() is not None:
         trained = []
         for client in range(M):
             model.load_state_dict(shared)
@@ -65,11 +83,8 @@ def plain_loop(name: str, x: Tensor, y: Tensor, threads: int) -> Contender:
                 loss(model(x[take]), y[take]).backward()
                 optimiser.step()
             trained.append({key: value.clone() for key, value in model.state_dict().items()})
-        for key in shared:
-            shared[key] = torch.stack([state[key] for state in trained]).mean(dim=0)
-        torch.set_num_threads(1)
-
-    return one_round
+        shared = {key: torch.stack([state[key] for state in trained]).mean(dim=0) for key in shared}
+        pipe.send("done")
 
 
 def ours(spec: ModelSpec, policy: Any, file: Path, threads: int) -> tuple[Contender, float]:
@@ -111,27 +126,21 @@ def measure(contenders: dict[str, Contender], repeats: int) -> dict[str, float]:
     return {name: median(values[1:]) for name, values in seconds.items()}
 
 
-def random_set(shape: tuple[int, ...], file: Path) -> tuple[Tensor, Tensor]:
+def random_set(shape: tuple[int, ...], file: Path) -> None:
     rng = np.random.default_rng(SEED)
     x, y = rng.random((60_000, *shape), dtype=np.float32), rng.integers(0, 10, 60_000)
     np.savez(file, x_train=x, y_train=y, x_test=x[:100], y_test=y[:100])
-    return torch.from_numpy(x[:, None] if len(shape) == 2 else x), torch.from_numpy(y)
 
 
 def benchmark(name: str, repeats: int, threads: int, folder: Path) -> dict[str, float | str]:
     spec: ModelSpec = CnnSpec(name="cnn") if name == "cnn" else LinearSpec(name="linear")
     file = folder / f"{name}.npz"
-    x, y = random_set(FEATURES if name == "last_layer" else IMAGE, file)
-    default_threads = os.cpu_count() or 1
+    random_set(FEATURES if name == "last_layer" else IMAGE, file)
     fedavg, flops = ours(spec, FedAvg(m=M, tau=TAU, eta=ETA), file, threads)
     drdm, _ = ours(spec, DRDM(m=M, tau=TAU, eta=ETA), file, threads)
-    contenders = {
-        "plain": plain_loop(name, x, y, default_threads),
-        "fedavg": fedavg,
-        "drdm": drdm,
-        "peak": matrix_products(threads),
-    }
-    took = measure(contenders, repeats)
+    with plain_loop(name, file) as plain:
+        contenders = {"plain": plain, "fedavg": fedavg, "drdm": drdm, "peak": matrix_products(threads)}
+        took = measure(contenders, repeats)
     return {
         "model": name,
         "plain_ms": round(1e3 * took["plain"], 1),
@@ -154,9 +163,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        rows = [benchmark(name, options.repeats, options.threads, Path(folder)) for name in options.models]
-    for row in rows:
-        print("  ".join(f"{key} {value}" for key, value in row.items()))
+        rows = []
+        for name in options.models:
+            rows.append(benchmark(name, options.repeats, options.threads, Path(folder)))
+            print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
     if options.out:
         with options.out.open("w", newline="") as file:
             file.write(f"# python benchmarks/learning.py --repeats {options.repeats} --threads {options.threads}")

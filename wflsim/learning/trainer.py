@@ -15,6 +15,7 @@ from wflsim.exchange import Ask, Me, value_of, wire_bits
 from wflsim.learning import quantise
 from wflsim.learning.client import Batches, Chunk, Shards
 from wflsim.learning.engines import Engine
+from wflsim.learning.heap import keep_freed_memory
 from wflsim.learning.specs import TrainSpec
 from wflsim.learning.stores import Rows
 from wflsim.rng import stream
@@ -55,6 +56,7 @@ class Learner:
         # Threads run over clients. One thread inside each operation is faster for models of this size, and keeps
         # results independent of the number of cores.
         torch.set_num_threads(1)
+        keep_freed_memory()
         self.clients = len(train.sizes)
         self.samples = train.sizes
         self.test_samples = test.sizes
