@@ -45,7 +45,7 @@ class World:
     """One cell with its clients and one clock. Deterministic: same spec, seed and calls, same answers bit for bit."""
 
     def __init__(self, spec: WorldSpec, clients: int, seed: int, flops_per_sample: float = 0.0) -> None:
-        self._env = simpy.Environment()
+        self._env = simpy.Environment(0.0)
         self._legs: list[Leg] = []
         self._until = spec.server.until()
         self._aggregation_s = spec.server.aggregation
