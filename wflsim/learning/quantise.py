@@ -2,6 +2,9 @@
 
 Blocks of 1,024 values are mapped to 2^bits levels between their smallest and largest value, rounded up or down at
 random so that the mean is right. Each block carries two 32-bit numbers. Scalars and integers are sent as they are.
+
+The server then knows a client's model only up to that rounding: sums it keeps of what clients remember exactly
+(FedDyn's and DRDM's c, SCAFFOLD's c) are right on average, no longer to the last digit.
 """
 
 from __future__ import annotations
