@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wflsim.answer import SCALES
 
@@ -40,3 +41,14 @@ def cost_axis(name: str, title: str, largest: float) -> Axis:
     if name.endswith("_s"):
         return time_axis(title, largest)
     return si_axis(title, "J" if name.endswith("_j") else "bit", largest)
+
+
+def log_ticks(values: NDArray[np.float64]) -> dict[str, list[float] | list[str]]:
+    """1, 2, 5, 10, ... in full: plotly's own digits between the powers read as if they were values."""
+    positive = values[np.isfinite(values) & (values > 0)]
+    if not len(positive):
+        return {}
+    low, high = (int(np.floor(np.log10(bound))) for bound in (positive.min(), positive.max()))
+    ticks = [digit * 10.0**power for power in range(low, high + 1) for digit in (1, 2, 5)]
+    ticks = [tick for tick in ticks if positive.min() / 2 < tick < positive.max() * 2]
+    return {"tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}

@@ -72,9 +72,8 @@ def sweep_warnings(sweep: Sweep) -> list[str]:
                     f"{policy} missed the target on some seed in {missed} of {len(rows)} regimes; those count with all "
                     f"they spent, so its costs there are lower bounds"
                 )
-    if "status" in sweep.cells:
-        bad = sweep.cells[~sweep.cells["status"].isin(["done", "ok"]) & sweep.cells["status"].notna()]
-        found += [f"{count} cells ended as “{status}”" for status, count in bad["status"].value_counts().items()]
+    bad = sweep.cells[~sweep.cells["status"].isin(["done", "nan"])]
+    found += [f"{count} cells ended as “{status}”" for status, count in bad["status"].value_counts().items()]
     return found
 
 
@@ -137,11 +136,10 @@ def _tune_sure(tune: Tune, best: Any) -> str:
 
 def tune_warnings(tune: Tune) -> list[str]:
     """Optimum at the edge, targets missed."""
-    found = []
+    found = list(tune.notes)
     for policy, rows in tune.map.groupby("policy", sort=False):
         where = f"in {{}} of {len(rows)} regimes" if len(rows) > 1 else "here"
-        edge = rows["edge"].astype(str).str.lower().eq("true").sum() if "edge" in rows else 0
-        if edge:
+        if edge := int(rows["edge"].sum()):
             found.append(
                 f"{policy}: τ* lies at the edge of the τ grid {where.format(edge)}; a wider grid may find a cheaper one"
             )

@@ -11,12 +11,11 @@ import numpy as np
 import pandas as pd
 
 from wflsim.report.source import Folder
-from wflsim.tables import COSTS, Interval
+from wflsim.tables import COSTS, FACTS, over_seeds
 
 NUMBER = re.compile(r"^\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([a-zA-Z%/]*)\s*$")
 PREFIXES = {"G": 1e9, "M": 1e6, "k": 1e3, "m": 1e-3, "u": 1e-6, "": 1.0}
 UNITS = ("dBm", "dBi", "dB", "Hz", "bps", "bit", "min", "W", "J", "s", "m", "h", "B")
-FINALS = ("final_average", "final_worst", "final_std")
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,8 @@ class Tune:
     map: pd.DataFrame
     costs: pd.DataFrame | None
     curves: pd.DataFrame | None
+    notes: list[str]
+    """What tuning itself had to say."""
 
     @property
     def policies(self) -> list[str]:
@@ -47,39 +48,29 @@ class Tune:
 
 
 def read_sweep(folder: Folder) -> Sweep | None:
-    """cells.csv, aggregated as tables.Results does."""
+    """cells.csv, aggregated as tables.Results does; cells that failed are counted, not shown."""
     keys = _keys(folder)
-    needed = ["regime", "policy", "seed", *keys, *COSTS, *FINALS]
-    cells = folder.frame("cells.csv", needed)
+    cells = folder.frame("cells.csv", ["regime", "policy", "seed", *keys, *COSTS])
     if cells is None:
         return None
-    if "reached" not in cells:
-        cells["reached"] = np.nan
-    numbers = ["reached", *COSTS, *FINALS]
-    cells[numbers] = cells[numbers].apply(pd.to_numeric, errors="coerce")
-    cells[["policy", *keys]] = cells[["policy", *keys]].astype(str)
-    damaged = cells[list(COSTS)].isna().any(axis=1)
-    if damaged.any():
-        folder.missing.append(f"{folder.folder / 'cells.csv'}: {int(damaged.sum())} cells without results left out")
-        cells = cells[~damaged]
+    cells = cells.reindex(columns=[*dict.fromkeys([*cells.columns, *FACTS, "status", "reason"])])
+    cells[list(FACTS)] = cells[list(FACTS)].apply(pd.to_numeric, errors="coerce")
+    cells[["policy", *keys, "status", "reason"]] = cells[["policy", *keys, "status", "reason"]].astype(str)
+    failed = cells[list(COSTS)].isna().any(axis=1)
+    if failed.any():
+        why = "; ".join(dict.fromkeys(reason for reason in cells[failed]["reason"] if reason != "nan"))[:200]
+        folder.missing.append(
+            f"cells.csv: {int(failed.sum())} of {len(cells)} cells have no result{f' ({why})' if why else ''}"
+        )
+    cells = cells[~failed]
     if not len(cells):
         return None
-    return Sweep(keys, cells, summarised(cells, keys, folder.target is not None))
-
-
-def summarised(cells: pd.DataFrame, keys: Sequence[str], with_target: bool) -> pd.DataFrame:
-    """Per (regime, policy): P(reach), then mean, low and high of every cost and final accuracy."""
-    rows = []
-    for (regime, policy), runs in cells.groupby(["regime", "policy"], sort=False):
-        row: dict[str, Any] = {"regime": regime, **{key: runs[key].iloc[0] for key in keys}, "policy": policy}
-        row["seeds"] = len(runs)
-        spreads = {name: Interval.of(runs[name].tolist()) for name in (*COSTS, *FINALS)}
-        if with_target:
-            spreads["p_reach"] = Interval.of_share(int(runs["reached"].sum()), len(runs))
-        for name, spread in spreads.items():
-            row |= {name: spread.mean, f"{name}_low": spread.low, f"{name}_high": spread.high}
-        rows.append(row)
-    return pd.DataFrame(rows)
+    rows = [
+        {"regime": regime, **{name: runs[name].iloc[0] for name in keys}, "policy": policy,
+         **over_seeds(runs, folder.target is not None)}
+        for (regime, policy), runs in cells.groupby(["regime", "policy"], sort=False)
+    ]  # fmt: skip
+    return Sweep(keys, cells, pd.DataFrame(rows))
 
 
 def best_policies(summary: pd.DataFrame) -> pd.DataFrame:
@@ -98,9 +89,11 @@ def read_tune(folder: Folder) -> Tune | None:
     for name in ("tau_star", "cost", "cost_low", "cost_high", "p_reach"):
         chosen[name] = pd.to_numeric(chosen[name], errors="coerce") if name in chosen else np.nan
     chosen[["policy", *keys]] = chosen[["policy", *keys]].astype(str)
+    chosen["edge"] = [truly(value) for value in chosen["edge"]] if "edge" in chosen else False
+    chosen["unit"] = chosen["unit"].fillna("") if "unit" in chosen else ""
     costs = folder.frame("costs.csv", ["policy", "regime", "tau", "cost"])
     curves = folder.frame("curves.csv", ["policy", "tau", "seed", "rounds_to_target"])
-    return Tune(keys, chosen, costs, curves)
+    return Tune(keys, chosen, costs, curves, _notes(folder))
 
 
 def ordered(values: Sequence[str]) -> list[str]:
@@ -120,6 +113,19 @@ def name_of(row: Any, keys: Sequence[str]) -> str:
 def short_key(key: str) -> str:
     """radio.snr -> snr"""
     return key.rsplit(".", 1)[-1].replace("_", " ")
+
+
+def truly(value: Any) -> bool:
+    """An edge is told by its side, or by a bare true."""
+    return str(value).strip().lower() in ("true", "1", "1.0", "low", "high")
+
+
+def _notes(folder: Folder) -> list[str]:
+    """answer.txt without its answer: that is derived from the tables here."""
+    try:
+        return (folder.folder / "answer.txt").read_text(encoding="utf-8").splitlines()[1:]
+    except (OSError, ValueError):
+        return []
 
 
 def _size(text: str) -> tuple[float, str] | None:

@@ -80,13 +80,13 @@ class Folder(Results):
         try:
             frame = pd.read_csv(path)
         except (OSError, ValueError) as error:
-            self.missing.append(f"{path}: {_why(error)}")
+            self.missing.append(f"{self._short(path)}: {_why(error)}")
             return None
         if absent := [column for column in needed if column not in frame.columns]:
-            self.missing.append(f"{path}: no column {', '.join(absent)}")
+            self.missing.append(f"{self._short(path)}: no column {', '.join(absent)}")
             return None
         if not len(frame):
-            self.missing.append(f"{path}: no rows")
+            self.missing.append(f"{self._short(path)}: no rows")
             return None
         return frame
 

@@ -142,7 +142,7 @@ def tune_table(tune: Tune, prefix: str) -> Table:
     for row in tune.map.to_dict("records"):
         unit = str(row.get("unit", ""))
         within = "" if row.get("within5") != row.get("within5") else str(row.get("within5", ""))
-        edge = "at the edge" if str(row.get("edge", "")).lower() == "true" else ""
+        edge = "at the edge" if row["edge"] else ""
         body.append(
             [*(_word(str(row[key])) for key in tune.keys), _word(str(row["policy"])),
              Cell(count(row["tau_star"]), row["tau_star"]),

@@ -131,14 +131,9 @@ def _cloud(series: Series, row: dict[str, Any], times: Axis, joules: Axis) -> li
     }  # fmt: skip
     if len(runs) > 1:
         for axis, name, size in (("x", "time_s", times.size), ("y", "energy_j", joules.size)):
-            half = (row[f"{name}_high"] - row[name]) / size
-            mean[f"error_{axis}"] = {
-                "type": "data",
-                "array": [half],
-                "color": f"{colour}/60",
-                "thickness": 1.2,
-                "width": 3,
-            }
+            up, down = (row[f"{name}_high"] - row[name]) / size, (row[name] - row[f"{name}_low"]) / size
+            mean[f"error_{axis}"] = {"type": "data", "symmetric": False, "array": [up], "arrayminus": [down],
+                                     "color": f"{colour}/60", "thickness": 1.2, "width": 3}  # fmt: skip
     return [seeds, mean] if len(runs) > 1 else [mean]
 
 

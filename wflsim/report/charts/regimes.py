@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from wflsim.answer import duration, percent, si
-from wflsim.report.axes import Axis, cost_axis
+from wflsim.report.axes import Axis, cost_axis, log_ticks
 from wflsim.report.charts.chart import Chart, Control, view
 from wflsim.report.palette import style
 from wflsim.report.regimes import Sweep, best_policies, name_of, ordered, short_key
@@ -176,9 +176,10 @@ def sweep_pareto(sweep: Sweep, prefix: str) -> Chart:
                 f"%{{y:.3~g}} {joules.unit}<extra></extra>",
             }
         )  # fmt: skip
+    x, y = sweep.summary["time_s"].to_numpy(float) / times.size, sweep.summary["energy_j"].to_numpy(float) / joules.size
     layout = {
-        "xaxis": {"title": {"text": times.title}, "type": "log", "dtick": "D2"},
-        "yaxis": {"title": {"text": joules.title}, "type": "log", "dtick": "D2"},
+        "xaxis": {"title": {"text": times.title}, "type": "log", **log_ticks(x)},
+        "yaxis": {"title": {"text": joules.title}, "type": "log", **log_ticks(y)},
     }
     note = (
         "One marker per regime, mean over seeds; hollow where the target was "

@@ -12,7 +12,7 @@ from wflsim.report.axes import Axis, cost_axis
 from wflsim.report.charts.chart import Chart, Control, view
 from wflsim.report.charts.regimes import grid_map, interval_line
 from wflsim.report.palette import style
-from wflsim.report.regimes import Tune, name_of, ordered, short_key
+from wflsim.report.regimes import Tune, name_of, ordered, short_key, truly
 from wflsim.report.wording import cost_text
 
 REGIMES = 80
@@ -33,8 +33,7 @@ def tau_map(tune: Tune, prefix: str) -> Chart | None:
     views = {}
     for i, policy in enumerate(tune.policies):
         rows = tune.map[tune.map["policy"] == policy]
-        edge = rows["edge"].map(_true) if "edge" in rows else pd.Series(False, rows.index)
-        stars = [f"{tau:.0f}{'*' if at_edge else ''}" for tau, at_edge in zip(rows["tau_star"], edge, strict=True)]
+        stars = [f"{tau:.0f}{'*' if edge else ''}" for tau, edge in zip(rows["tau_star"], rows["edge"], strict=True)]
         views[f"{i}|tau"] = grid_map(rows, varying, "tau_star", pd.Series(stars, rows.index))
         texts = [cost_text(row["cost"], str(row.get("unit", ""))) for row in rows.to_dict("records")]
         views[f"{i}|cost"] = grid_map(rows, varying, "cost", pd.Series(texts, rows.index))
@@ -49,7 +48,7 @@ def tau_costs(tune: Tune, prefix: str) -> Chart | None:
     """Cost against tau, a regime at a time."""
     if tune.costs is None:
         return None
-    unit = str(tune.map["unit"].iloc[0]) if "unit" in tune.map else ""
+    unit = str(tune.map["unit"].iloc[0])
     regimes = tune.map.drop_duplicates("regime").head(REGIMES)
     views, names = {}, {}
     for row in regimes.to_dict("records"):
@@ -92,7 +91,7 @@ def tau_rounds(tune: Tune, prefix: str) -> Chart | None:
         rows = rows.assign(rounds_to_target=pd.to_numeric(rows["rounds_to_target"], errors="coerce"))
         mean = rows.groupby("tau")["rounds_to_target"].mean()
         name = escape(policy, quote=False)
-        reached = [_true(value) for value in rows["reached"]] if "reached" in rows else [True] * len(rows)
+        reached = [truly(value) for value in rows["reached"]] if "reached" in rows else [True] * len(rows)
         data += [
             {"type": "scatter", "mode": "lines", "name": name, "x": mean.index.tolist(), "y": mean.to_numpy(),
              "line": {"color": style(i).token, "width": 2.2, "dash": style(i).dash}, "legendgroup": name,
@@ -131,7 +130,3 @@ def _steps(tune: Tune, key: str) -> dict[str, Any]:
     x_axis = {"title": {"text": escape(short_key(key), quote=False)}, "type": "category", "categoryorder": "array",
               "categoryarray": [escape(x, quote=False) for x in xs]}  # fmt: skip
     return view(data, xaxis=x_axis, yaxis={"title": {"text": "best number of local steps τ*"}, "rangemode": "tozero"})
-
-
-def _true(value: Any) -> bool:
-    return str(value).strip().lower() in ("true", "1", "1.0")
