@@ -16,28 +16,30 @@ from wflsim.tables import Interval
 
 def sweep_opening(folder: Folder, sweep: Sweep) -> Opening:
     """Who wins in how many regimes, and where it costs least and most."""
-    winners = best_policies(sweep.summary)
-    regimes = len(winners)
-    counts = winners["policy"].value_counts()
-    first, wins = str(counts.index[0]), int(counts.iloc[0])
-    verb = (
-        f"reaches {goal_text(folder.target)} with the least energy" if folder.target else "ends with the least energy"
-    )
-    text = (
-        f"{first} {verb} in {wins} of {regimes} regimes" if len(sweep.policies) > 1 else f"{first} in {regimes} regimes"
-    )
-    low, high = (winners.loc[winners["energy_j"].agg(pick)] for pick in ("idxmin", "idxmax"))
-    span = f", from {si(low['energy_j'], 'J')} ({name_of(low, sweep.keys)})"
-    if regimes > 1:
-        span += f" to {si(high['energy_j'], 'J')} ({name_of(high, sweep.keys)})"
-    others = ", ".join(f"{policy} in {count}" for policy, count in counts.iloc[1:].items())
     facts = [
-        Fact("regimes", str(regimes)),
+        Fact("regimes", str(sweep.summary["regime"].nunique())),
         Fact("policies", str(len(sweep.policies))),
         Fact("runs", str(len(sweep.cells))),
         Fact("over", ", ".join(map(short_key, sweep.keys)) or "-"),
     ]
-    return Opening(f"{text}{span}{f'; {others}' if others else ''}.", _told_apart(sweep, winners), facts)
+    winners = best_policies(sweep.summary)
+    regimes = len(winners)
+    if folder.target:
+        winners = winners[winners["p_reach"] > 0]
+    if not len(winners):
+        return Opening(f"No policy reaches {goal_text(folder.target)} in any of {regimes} regimes.", "", facts)
+    counts = winners["policy"].value_counts()
+    verb = f"reaches {goal_text(folder.target)}" if folder.target else "ends"
+    least = " with the least energy" if len(sweep.policies) > 1 else ""
+    text = f"{counts.index[0]} {verb}{least} in {counts.iloc[0]} of {regimes} regimes"
+    low, high = (winners.loc[winners["energy_j"].agg(pick)] for pick in ("idxmin", "idxmax"))
+    text += f", from {si(low['energy_j'], 'J')} ({name_of(low, sweep.keys)})"
+    if len(winners) > 1:
+        text += f" to {si(high['energy_j'], 'J')} ({name_of(high, sweep.keys)})"
+    others = [f"{policy} in {count}" for policy, count in counts.iloc[1:].items()]
+    if len(winners) < regimes:
+        others.append(f"nobody in {regimes - len(winners)}")
+    return Opening("; ".join([text, ", ".join(others)] if others else [text]) + ".", _told_apart(sweep, winners), facts)
 
 
 def _told_apart(sweep: Sweep, winners: pd.DataFrame) -> str:
@@ -57,8 +59,8 @@ def _told_apart(sweep: Sweep, winners: pd.DataFrame) -> str:
         ]
         clear += all(len(ratio) > 1 and Interval.of(ratio.tolist()).high < 0 for ratio in ratios)
     return (
-        f"How sure: {seeds} seeds in each regime; in {clear} of {len(winners)} regimes the winner needs less energy "
-        f"than every rival beyond the 95 % interval of the paired difference."
+        f"How sure: {seeds} seeds in each regime. The winner is told apart from every rival (95 % interval of the paired "
+        f"difference) in {clear} of {len(winners)} regimes."
     )
 
 
@@ -79,7 +81,7 @@ def sweep_warnings(sweep: Sweep) -> list[str]:
 
 def tune_opening(folder: Folder, tune: Tune) -> Opening:
     """The best tau and what it costs; over a map, how far tau* moves."""
-    chosen = tune.map.dropna(subset=["cost"])
+    chosen = tune.map[tune.map["cost"].notna() & (tune.map["p_reach"] != 0)]
     objective = str(folder.about.get("objective", "energy"))
     goal = goal_text(_target(folder))
     if not len(chosen):
@@ -96,15 +98,17 @@ def tune_opening(folder: Folder, tune: Tune) -> Opening:
         policy = str(winner["policy"].value_counts().index[0])
         rows = chosen[chosen["policy"] == policy]
         low, high = (rows.loc[rows["tau_star"].agg(pick)] for pick in ("idxmin", "idxmax"))
-        moves = (
-            f"its best τ runs from {low['tau_star']:.0f} ({name_of(low, tune.keys)}) to {high['tau_star']:.0f} "
-            f"({name_of(high, tune.keys)})"
-            if low["tau_star"] != high["tau_star"]
-            else f"its best τ is {low['tau_star']:.0f} everywhere"
+        span = f"τ = {low['tau_star']:.0f} everywhere"
+        if low["tau_star"] != high["tau_star"]:
+            ends = (f"{row['tau_star']:.0f} ({name_of(row, tune.keys)})" for row in (low, high))
+            span = f"τ from {' to '.join(ends)}"
+        wins = (
+            f" in {int((winner['policy'] == policy).sum())} of {len(winner)} regimes" if len(tune.policies) > 1 else ""
         )
-        wins = int((winner["policy"] == policy).sum())
-        lead = f"{policy} reaches {goal} at the least {objective} in {wins} of {len(winner)} regimes; {moves}"
-        text = f"{lead}; cheapest at {name_of(best, tune.keys)}, {_cost(best, unit)} with τ = {best['tau_star']:.0f}"
+        text = f"{policy} reaches {goal} at the least {objective}{wins} with {span}; cheapest at "
+        text += f"{name_of(best, tune.keys)}: {_cost(best, unit)} with τ = {best['tau_star']:.0f}"
+        if best["policy"] != policy:
+            text += f" of {best['policy']}"
     facts = [
         Fact("objective", objective),
         Fact("accounting", str(folder.about.get("accounting", "full"))),
