@@ -59,8 +59,8 @@ def _told_apart(sweep: Sweep, winners: pd.DataFrame) -> str:
         ]
         clear += all(len(ratio) > 1 and Interval.of(ratio.tolist()).high < 0 for ratio in ratios)
     return (
-        f"How sure: {seeds} seeds in each regime. The winner is told apart from every rival (95 % interval of the paired "
-        f"difference) in {clear} of {len(winners)} regimes."
+        f"How sure: {seeds} seeds in each regime. The winner is told apart from every rival (95 % interval of the "
+        f"paired difference) in {clear} of {len(winners)} regimes."
     )
 
 
