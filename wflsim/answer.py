@@ -77,7 +77,7 @@ def answer(results: Results) -> str:
 def _against(results: Results, best: str, other: str) -> str:
     """Paired on common seeds, as a ratio: the sky and the data of a seed are the same for both."""
     runs = results.runs.set_index(["policy", "seed"])
-    pair = runs.loc[best].join(runs.loc[other], rsuffix="_other", how="inner")
+    pair = runs.loc[best].join(runs.loc[other].add_suffix("_other"), how="inner")
     ratio = Interval.of(np.log(pair["energy_j"] / pair["energy_j_other"]).tolist())
     saved, low, high = (1 - np.exp(value) for value in (ratio.mean, ratio.high, ratio.low))
     bounds = f" [{low:.0%}, {high:.0%}]" if np.isfinite(low) else ""
