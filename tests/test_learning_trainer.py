@@ -100,7 +100,7 @@ def test_bits_and_samples_are_counted_from_what_is_sent_and_done():
 def test_batches_depend_on_client_and_key_only():
     ours = learner()
     w = ours.initial()
-    together = ours.run(Ask([3, 5], sgd, shared={"w": w}), [(2, 0), (2, 0)]).results
+    together = ours.run(Ask(np.array([3, 5]), sgd, shared={"w": w}), [(2, 0), (2, 0)]).results
     alone = ours.run(Ask([5], sgd, shared={"w": w}), [(2, 0)]).results
     later = ours.run(Ask([5], sgd, shared={"w": w}), [(2, 1)]).results
     assert torch.allclose(together[1].items["y"], alone[0].items["y"], atol=1e-6)

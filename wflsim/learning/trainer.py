@@ -77,13 +77,14 @@ class Learner:
 
     def run(self, ask: Ask, keys: Sequence[tuple[int, int]]) -> Done:
         """The work of a cohort; keys[i] names the batch stream of the i-th client."""
-        names = [(client, *key) for client, key in zip(ask.cohort, keys, strict=True)]
+        # Plain ints: a stream is named by what its key looks like, and numpy's 3 looks different.
+        names = [(int(client), *map(int, key)) for client, key in zip(ask.cohort, keys, strict=True)]
         down, unicast = self._coded("shared", ask.shared, names[:1]), self._coded("each", ask.each, names)
         shared, each = _values(down), _values(unicast)
 
         def work(part: slice) -> list[Result]:
             me = Chunk(
-                list(ask.cohort[part]),
+                [client for client, *_ in names[part]],
                 self._train,
                 self._engine,
                 [self._batches(*name) for name in names[part]],
