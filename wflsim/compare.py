@@ -59,7 +59,7 @@ def compare(folders: Sequence[str | Path]) -> Comparison:
 def paired(runs: pd.DataFrame, policy: str, other: str) -> dict[str, Any]:
     """Differences policy - other on seeds that both have: data, batches and sky of a seed are the same for both."""
     one, two = (runs[runs["policy"] == name].set_index("seed") for name in (policy, other))
-    both = one.join(two, rsuffix="_other", how="inner")
+    both = one.join(two.add_suffix("_other"), how="inner")
     row: dict[str, Any] = {"common_seeds": len(both)}
     for name in COSTS:
         gap = Interval.of((both[name] - both[f"{name}_other"]).tolist()) if len(both) else Interval(*[np.nan] * 3)

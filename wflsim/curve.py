@@ -6,6 +6,7 @@ world reads. That is exact only where the world cannot change the learning; else
 
 from __future__ import annotations
 
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +40,16 @@ class Curve:
     """A source of rounds."""
 
     def __init__(
-        self, scenario: Scenario, policy: int, seed: int, store: Store | None, threads: int = 1,
+        self,
+        scenario: Scenario,
+        policy: int,
+        seed: int,
+        store: Store | None,
+        threads: int = 1,
+        learning: str | None = None,
         keep_bytes: int = KEEP_BYTES,
-    ) -> None:  # fmt: skip
-        """`store`: None where the world can change the learning."""
+    ) -> None:
+        """`store`: None where the world can change the learning. `learning`: the digest, where it is known already."""
         self.trace: list[TraceRound] = []
         self.ended: str | None = None
         self.entry: Entry | None = None
@@ -62,7 +69,7 @@ class Curve:
         self._sealed = 0
         """Rounds that the store is known to hold."""
         if store is not None:
-            self.entry = store.trace(learning_digest(scenario, policy, seed))
+            self.entry = store.trace(learning or learning_digest(scenario, policy, seed))
             held = self.entry.read()
             if held is not None:
                 self.trace, self._flops, self.ended = held
@@ -115,10 +122,8 @@ class Curve:
         """Train without a world until so many rounds are known, or none can follow."""
         if len(self.trace) < rounds and self.ended is None:
             clients, seed = self._scenario.clients, self._seed
-            try:
+            with suppress(Diverged):  # `ended` says it
                 drive(self, Instant(clients), Remembering(self), _until(rounds), clients, seed, start=len(self.trace))
-            except Diverged:
-                pass  # `ended` says it
         self.save()
 
     def _build(self) -> Learner:

@@ -164,6 +164,11 @@ class Entry:
         trace = [trace_from_json(line) for line in body.decode().splitlines()]
         return Held(trace, seal["flops_per_sample"], seal["ended"])
 
+    def reaches(self, rounds: int) -> bool:
+        """Whether so many rounds are known, or no further one can follow; not verified, unlike what `read` returns."""
+        seal = self._seal()
+        return seal is not None and (seal["rounds"] >= rounds or seal["ended"] is not None)
+
     def checkpoint(self) -> Checkpoint | None:
         """Where training can go on; None: only from the beginning."""
         from wflsim.drive import checkpoint

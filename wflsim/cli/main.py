@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wflsim.cli.compare import compare
+from wflsim.cli.tune import tune
 from wflsim.errors import ScenarioError, WflsimError
 
 app = typer.Typer(
@@ -44,7 +45,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, for scripts.")] = False,
     engine: Annotated[str, typer.Option(help="Of sweeps: local processes, or ray (an existing cluster).")] = "local",
 ) -> None:
-    """Run a scenario: every policy with every seed, in every regime of its sweep. The same command goes on if killed."""
+    """Run a scenario: every policy and seed, in every regime of its sweep. The same command continues a killed run."""
     from wflsim import experiment
     from wflsim.answer import answer, notes
     from wflsim.cli.progress import progress
@@ -168,6 +169,7 @@ def interruptible() -> Iterator[None]:
 
 
 app.command()(compare)
+app.command()(tune)
 
 
 def main() -> None:

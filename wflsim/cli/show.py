@@ -34,10 +34,10 @@ def summary_table(results: Results) -> Table:
         table.add_column(f"{row['policy']} ({row['seeds']} seeds)", justify="right")
     if target:
         table.add_row(f"P(reach {percent(target['accuracy'])})", *(interval(row, "p_reach", percent) for row in rows))
-    for name, title, show in COLUMNS:
-        table.add_row(f"{title} {goal}", *(interval(row, name, show) for row in rows))
-    for name, title in FINALS:
-        table.add_row(f"{title}, last", *(interval(row, name, percent) for row in rows))
+    for name, heading, show in COLUMNS:
+        table.add_row(f"{heading} {goal}", *(interval(row, name, show) for row in rows))
+    for name, heading in FINALS:
+        table.add_row(f"{heading}, last", *(interval(row, name, percent) for row in rows))
     table.add_row("round latency p50", *(interval(row, "latency_p50_s", duration) for row in rows))
     table.add_row("round latency p95", *(interval(row, "latency_p95_s", duration) for row in rows))
     return table

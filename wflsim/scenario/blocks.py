@@ -27,13 +27,13 @@ class SweepSpec(Spec):
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
+        if any(not case for case in self.list):
+            raise ValueError("an item of list changes no key; remove it, or give it one")
         if not self.keys:
             raise ValueError("a sweep needs at least one of grid, zip, list")
         if len({len(values) for values in self.zip.values()}) > 1:
             lengths = ", ".join(f"{key}: {len(values)}" for key, values in self.zip.items())
             raise ValueError(f"zip walks its keys in step, so they need equally many values; got {lengths}")
-        if any(not case for case in self.list):
-            raise ValueError("an item of list changes no key; remove it, or give it one")
         given = [*self.grid, *self.zip, *dict.fromkeys(key for case in self.list for key in case)]
         if twice := [key for key in dict.fromkeys(given) if given.count(key) > 1]:
             raise ValueError(f"{twice[0]} is swept twice; keep it in one of grid, zip, list")

@@ -88,7 +88,7 @@ def work(task: Task) -> list[Finished]:
                 if record is None:
                     if curve is None or not cell.exact:
                         source = store if cell.exact else None
-                        curve = Curve(cell.scenario, cell.policy, cell.seed, source, task.threads)
+                        curve = Curve(cell.scenario, cell.policy, cell.seed, source, task.threads, cell.learning)
                     record = play(cell, curve)
                     store.put_cell(cell.name, record)
                 done.append(Finished(cell.name, record, ""))

@@ -1,0 +1,67 @@
+"""`wflsim tune`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from wflsim.errors import ScenarioError
+
+
+def tune(
+    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="A scenario file (YAML).")],
+    target: Annotated[float | None, typer.Option(help="Accuracy to reach, e.g. 0.8; default stop.target.")] = None,
+    metric: Annotated[str | None, typer.Option(help="worst or average.")] = None,
+    objective: Annotated[str | None, typer.Option(help="energy, time or cost.")] = None,
+    tau: Annotated[str | None, typer.Option(help="Candidates, e.g. 5,10,15,20,25,30.")] = None,
+    out_dir: Annotated[Path | None, typer.Option("--out", help="Where results go; default runs/NAME-tune.")] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY.PATH=VALUE", help="Change a key, e.g. --set radio.snr='5 dB'. Repeatable."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one per core.")] = None,
+    engine: Annotated[str, typer.Option(help="local processes, or ray (an existing cluster).")] = "local",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Discard earlier results in the folder.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the map as JSON, for scripts.")] = False,
+) -> None:
+    """Which number of local steps tau reaches the target for the least energy, time or cost, in every regime."""
+    from wflsim.experiment import RUNS
+    from wflsim.scenario import load, slug
+
+    if engine not in ("local", "ray"):
+        raise ScenarioError(f"--engine: got {engine!r}. Allowed: local, ray")
+    given = {"stop.target.accuracy": target, "stop.target.metric": metric, "tune.objective": objective}
+    settings = [f"{key}={value}" for key, value in given.items() if value is not None]
+    if tau is not None:
+        settings.append(f"tune.tau=[{tau}]")
+    loaded = load(scenario, [*(overrides or []), *settings])
+    folder = out_dir or RUNS / f"{slug(loaded.name)}-tune"
+    console = Console(stderr=True) if as_json else Console()
+    console.print(f"results: {folder}", markup=False, highlight=False)
+
+    from wflsim.tune.folder import answer, tables
+    from wflsim.tune.folder import tune as ask
+
+    def say(words: str) -> None:
+        console.print(words, markup=False, highlight=False)
+
+    with console.status("training and replaying"):
+        folder, found = ask(loaded, folder, workers, fresh, engine, say)
+    if as_json:
+        result = {"answer": answer(found), "notes": found.notes, "folder": str(folder)}
+        for name, frame in tables(found).items():
+            result[name.removesuffix(".csv")] = json.loads(frame.to_json(orient="records", double_precision=15))
+        sys.stdout.write(json.dumps(result) + "\n")
+        return
+    from wflsim.cli.tau_map import tau_map
+
+    for table in tau_map(found):
+        console.print(table)
+    for note in found.notes:
+        say(note)
+    console.print(answer(found), markup=False, highlight=False, style="bold")

@@ -1,0 +1,207 @@
+"""Candidates by training: one curve per (tau, seed), carried through every regime's world as it grows.
+
+All taus share the seeds' data, initial models, cohort races and skies: what they have in common cancels when they are
+compared. How far each is looked at follows from the search alone, never from what the store happens to hold, so that
+the same question gives the same bytes again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from wflsim.curve import Curve
+from wflsim.digest import learning_digest
+from wflsim.drive.loop import drive
+from wflsim.drive.replay import Replay
+from wflsim.drive.stop import StopSpec, Target
+from wflsim.engines import Engine
+from wflsim.errors import StoreError, WflsimError
+from wflsim.files import Busy
+from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
+from wflsim.scenario import Scenario
+from wflsim.scenario.blocks import TuneSpec
+from wflsim.store import Store
+from wflsim.tune.costs import cost_of, energy_column, hitting_round
+from wflsim.tune.search import Progress
+from wflsim.world.carrier import World
+
+BLOCKS = 20
+"""A candidate is carried on by this part of its rounds at a time."""
+UNLIMITED = 1 << 60
+
+
+class Job(NamedTuple):
+    """Train one curve up to so many rounds."""
+
+    root: str
+    scenario: Scenario
+    policy: int
+    seed: int
+    learning: str
+    rounds: int
+
+
+def train(job: Job) -> int:
+    """The worker's half: what it trains it leaves in the store. Returns how many rounds it trained."""
+    store = Store(job.root)
+    with store.computing(job.learning, wait=True):
+        # Whatever the size: the next block goes on from it. `trim` gives it up when the curve is done with.
+        curve = Curve(job.scenario, job.policy, job.seed, store, learning=job.learning, keep_bytes=UNLIMITED)
+        curve.extend(job.rounds)
+        return len(curve.trace) - curve.known
+
+
+class Line:
+    """One tau with one seed, and what it costs in each regime."""
+
+    def __init__(self, scenario: Scenario, policy: int, seed: int, worlds: Sequence[Scenario], spec: TuneSpec) -> None:
+        self.scenario, self.policy, self.seed = scenario, policy, seed
+        self.learning = learning_digest(scenario, policy, seed)
+        self.trace: list[TraceRound] = []
+        self.flops = 0.0
+        self.ended = False
+        """It diverged: there is no further round."""
+        self.hit: int | None = None
+        self._stop: StopSpec = scenario.stop
+        self._worlds: list[_Walk] | None = None
+        self._specs = worlds
+        self._tune = spec
+
+    @property
+    def finished(self) -> bool:
+        """Reached, at the last round, diverged, or every regime's budget is spent."""
+        spent = self._worlds is not None and all(walk.broke for walk in self._worlds)
+        return self.hit is not None or self.ended or spent or len(self.trace) >= self._stop.rounds
+
+    def look(self, store: Store, rounds: int, target: Target) -> None:
+        """Take in the trace up to so many rounds."""
+        held = store.trace(self.learning).read()
+        if held is None:
+            raise StoreError(f"{store.root}: a trace that was just written is gone; do not prune while tuning")
+        self.trace, self.flops = held.trace[:rounds], held.flops_per_sample
+        self.ended = held.ended is not None and len(held.trace) < rounds
+        self.hit = hitting_round(self.trace, target)
+
+    def costs(self) -> list[tuple[float, bool]]:
+        """Per regime: spent to the target or so far, and whether it was reached within the budgets."""
+        if self._worlds is None:
+            self._worlds = [_Walk(spec, self.seed, self.flops, self._tune) for spec in self._specs]
+        upto = len(self.trace) if self.hit is None else self.hit + 1
+        for walk in self._worlds:
+            walk.advance(self.trace[:upto])
+        found = [(walk.cost, self.hit is not None and walk.rounds > self.hit) for walk in self._worlds]
+        if self.finished:
+            for walk in self._worlds:
+                walk.rest()
+        return found
+
+
+class _Walk:
+    """One curve in one world, as far as it has come."""
+
+    def __init__(self, scenario: Scenario, seed: int, flops: float, spec: TuneSpec) -> None:
+        self._scenario, self._seed, self._spec = scenario, seed, spec
+        self._world: World | None = World(scenario.world, scenario.clients, seed, flops)
+        self.rounds = 0
+        self._energy_j = self._full_j = self._time_s = 0.0
+        self._column = energy_column(spec)
+        self.broke = False
+        """stop.energy or stop.time is spent."""
+
+    @property
+    def cost(self) -> float:
+        return cost_of(self._spec, self._energy_j, self._time_s)
+
+    def advance(self, trace: Sequence[TraceRound]) -> None:
+        if self._world is not None and self.rounds < len(trace) and not self.broke:
+
+            def enough(row: RoundRow) -> str | None:
+                return "known" if self.broke or row.round + 1 >= len(trace) else None
+
+            drive(Replay(trace), self._world, self, enough, self._scenario.clients, self._seed, start=self.rounds)
+
+    def rest(self) -> None:
+        """Done with: a world of many clients is not small."""
+        self._world = None
+
+    def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
+        stop = self._scenario.stop
+        self._energy_j += getattr(row, self._column)
+        self._full_j += row.energy_j
+        self._time_s = row.end_s
+        self.rounds = entry.round + 1
+        self.broke = (stop.energy is not None and self._full_j >= stop.energy) or (
+            stop.time is not None and self._time_s >= stop.time
+        )
+
+
+class Trained:
+    """`search.Candidates` for one policy."""
+
+    def __init__(
+        self,
+        taus: Sequence[int],
+        scenarios: dict[int, Scenario],
+        policy: int,
+        worlds: Sequence[Scenario],
+        spec: TuneSpec,
+        target: Target,
+        store: Store,
+        runner: Engine,
+    ) -> None:
+        self._store, self._runner, self._target = store, runner, target
+        first = scenarios[taus[0]]
+        every = first.evaluate_every
+        self._block = every * math.ceil(first.stop.rounds / BLOCKS / every)
+        self._most = first.stop.rounds
+        self._allowed = dict.fromkeys(taus, 0)
+        self.lines = {
+            tau: [Line(scenarios[tau], policy, seed, worlds, spec) for seed in first.seeds] for tau in taus
+        }
+        self.trained_rounds = 0
+        """By this call; the rest was known."""
+        self._regimes = len(worlds)
+
+    @property
+    def rounds(self) -> int:
+        """Looked at, trained now or earlier."""
+        return sum(len(line.trace) for lines in self.lines.values() for line in lines)
+
+    def progress(self, tau: int) -> Progress:
+        lines = self.lines[tau]
+        if not self._allowed[tau]:
+            empty = np.zeros((self._regimes, len(lines)))
+            return Progress(empty, empty.astype(np.bool_), False)
+        pairs = np.array([line.costs() for line in lines])
+        return Progress(pairs[:, :, 0].T, pairs[:, :, 1].T.astype(np.bool_), all(line.finished for line in lines))
+
+    def extend(self, taus: Sequence[int]) -> None:
+        for tau in taus:
+            self._allowed[tau] = min(self._most, self._allowed[tau] + self._block)
+        lines = [line for tau in taus for line in self.lines[tau] if not line.finished]
+        rounds = {id(line): self._allowed[tau] for tau in taus for line in self.lines[tau]}
+        root = str(self._store.root.resolve())
+        jobs = [Job(root, line.scenario, line.policy, line.seed, line.learning, rounds[id(line)]) for line in lines]
+        missing = [job for job in jobs if not self._store.trace(job.learning).reaches(job.rounds)]
+        for number, answer in self._runner.run(train, missing):
+            if isinstance(answer, Exception):
+                answer = self._again(missing[number], answer)
+            self.trained_rounds += answer
+        for line in lines:
+            line.look(self._store, rounds[id(line)], self._target)
+            if line.finished:
+                self._store.trace(line.learning).trim()
+
+    def _again(self, job: Job, first: Exception) -> int:
+        """Once more, as for the cells of a sweep; a tau cannot be judged without one of its seeds."""
+        for _, answer in self._runner.run(train, [job]):
+            if not isinstance(answer, Exception):
+                return answer
+            raise WflsimError(
+                f"tau={job.scenario.policies[job.policy].tau}, seed {job.seed} failed twice: {answer}"
+            ) from first
+        raise Busy("the engine gave no answer")

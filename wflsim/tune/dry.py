@@ -1,0 +1,92 @@
+"""One round of a policy without data and without training, so that its bits and its work are counted, not declared.
+
+The policy's own code runs, server and clients, on a model of the true size; only gradients and losses are zeros.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wflsim.drive.loop import Instant, drive
+from wflsim.drive.training import Training
+from wflsim.errors import ScenarioError
+from wflsim.learning.client import Shards
+from wflsim.learning.data import DataSet, Samples
+from wflsim.learning.engines import Engine
+from wflsim.learning.models import Model, make
+from wflsim.learning.trainer import Learner
+from wflsim.policies.base import Policy
+from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
+from wflsim.scenario import Scenario
+
+SHAPES: dict[str, tuple[tuple[int, ...], int]] = {
+    "digits": ((1, 8, 8), 1198),
+    "mnist": ((1, 28, 28), 60_000),
+    "fashion_mnist": ((1, 28, 28), 60_000),
+    "kmnist": ((1, 28, 28), 60_000),
+    "synthetic": ((60,), 10_000),
+}
+"""Shape of a sample, and how many there are to train on."""
+CLASSES = 10
+
+
+class DryRound(NamedTuple):
+    """One round as the world sees it."""
+
+    trace: list[TraceRound]
+    flops_per_sample: float
+
+
+class _Idle(Engine):
+    """Takes no time and learns nothing."""
+
+    chunk = 1
+
+    def loss(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
+        return y.new_zeros(len(y))
+
+    def gradient(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+        return y.new_zeros(()).expand_as(y), y.new_zeros(len(y))
+
+
+def dry_round(scenario: Scenario, policy: Policy, seed: int) -> DryRound:
+    """The trace of a first round, every client holding an equal part of the data."""
+    if scenario.data.name not in SHAPES:
+        raise ScenarioError(
+            f"tune.rounds_to_target: the size of the model depends on the data, and that of {scenario.data.name!r} is "
+            f"not known beforehand. Allowed: {', '.join(SHAPES)}"
+        )
+    shape, count = SHAPES[scenario.data.name]
+    nothing = np.zeros((1, *shape), dtype=np.float32)
+    labels = np.zeros(1, dtype=np.int64)
+    data = DataSet(Samples("train", nothing, labels), Samples("test", nothing, labels), CLASSES)
+    model = make(scenario.model, data, seed)
+    learner = Learner(
+        _Idle(model), _shards(model, nothing, max(1, count // scenario.clients), scenario.clients),
+        _shards(model, nothing, 1, scenario.clients), scenario.train, seed, threads=1,
+    )  # fmt: skip
+    sink = _Keep()
+    training = Training(policy, learner, seed, evaluate_every=2)  # round 0 is not evaluated
+    drive(training, Instant(scenario.clients), sink, lambda row: "one", scenario.clients, seed)
+    return DryRound(sink.trace, learner.flops_per_sample)
+
+
+def _shards(model: Model, sample: np.ndarray[tuple[int, ...], np.dtype[np.float32]], each: int, clients: int) -> Shards:
+    """As many samples as wanted, all one and the same piece of memory."""
+    one = model.inputs(model.represent(sample), torch.float32)
+    total = each * clients
+    x = one.expand(total, *one.shape[1:])
+    starts = [client * each for client in range(clients)]
+    return Shards(x, torch.zeros(1, dtype=torch.int64).expand(total), starts, [each] * clients)
+
+
+class _Keep:
+    def __init__(self) -> None:
+        self.trace: list[TraceRound] = []
+
+    def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
+        self.trace.append(entry)

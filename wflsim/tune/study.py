@@ -1,0 +1,219 @@
+"""The whole question: for every policy and regime, which tau; by replay where that is exact, else by co-simulation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from wflsim.curve import why_live
+from wflsim.drive.stop import Target
+from wflsim.engines import engine
+from wflsim.errors import ScenarioError, WflsimError
+from wflsim.policies.registry import PolicySpec
+from wflsim.scenario import Scenario
+from wflsim.scenario.blocks import TuneSpec
+from wflsim.store import Store
+from wflsim.sweep.cells import plan
+from wflsim.sweep.regimes import Regime, regimes
+from wflsim.sweep.run import compute
+from wflsim.tune.choice import Choice, choose
+from wflsim.tune.costs import UNITS, cost_of_facts
+from wflsim.tune.curves import Trained
+from wflsim.tune.search import search
+
+TAUS = (5, 10, 15, 20, 25, 30)
+Say = Callable[[str], None]
+NOTHING = {"reached": 0.0, "rounds": 0.0, "energy_j": 0.0, "paper_energy_j": 0.0, "time_s": 0.0}
+"""The facts of a run that diverged in its first round."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One training: how many rounds one tau needs with one seed."""
+
+    policy: str
+    tau: int
+    seed: int
+    rounds_to_target: float
+    """Of the whole run, where the target was missed or the tau was given up."""
+    reached: bool
+
+
+@dataclass
+class Study:
+    """What tuning found."""
+
+    spec: TuneSpec
+    target: Target
+    regimes: list[Regime]
+    keys: tuple[str, ...]
+    choices: dict[tuple[str, int], Choice] = field(default_factory=dict)
+    """By policy and regime."""
+    lines: list[Line] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    trained_rounds: int = 0
+
+    @property
+    def unit(self) -> str:
+        return UNITS[self.spec.objective]
+
+
+def study(
+    scenario: Scenario, workers: int | None = None, engine_name: str = "local", say: Say = lambda words: None
+) -> Study:
+    """Answer a scenario's tune block."""
+    spec = scenario.tune or TuneSpec()
+    if scenario.stop.target is None:
+        raise ScenarioError("tune needs a target: stop.target in the scenario, or --target 0.8")
+    keys = scenario.sweep.keys if scenario.sweep else ()
+    found = Study(spec, scenario.stop.target, regimes(scenario), keys)
+    workers = workers or os.cpu_count() or 1
+    for number, label in enumerate(scenario.labels):
+        taus = _taus(spec)
+        variants = {tau: _with_tau(scenario, number, tau) for tau in taus}
+        worlds = [regime.scenario for regime in found.regimes]
+        if spec.rounds_to_target is not None:
+            _published(found, label, number, taus, variants, worlds)
+            continue
+        _refuse_learning_keys(scenario, worlds)
+        because = [why_live(world.world, world.policies[number]) for world in worlds]
+        if any(because):
+            _live(found, label, number, taus, because, workers, engine_name, say)
+        else:
+            _replayed(found, label, number, taus, variants, worlds, workers, engine_name)
+    return found
+
+
+def _taus(spec: TuneSpec) -> list[int]:
+    table = spec.rounds_to_target
+    if spec.tau is not None:
+        return sorted(spec.tau)
+    return list(range(min(table), max(table) + 1)) if table else list(TAUS)
+
+
+def _with_tau(scenario: Scenario, policy: int, tau: int) -> Scenario:
+    """The scenario with one policy's tau changed, as valid as if it were written so."""
+    given = scenario.policies[policy].model_dump(mode="json")
+    try:
+        changed = TypeAdapter(PolicySpec).validate_python({**given, "tau": tau})
+    except ValidationError as error:
+        words = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise ScenarioError(f"tune: {scenario.labels[policy]} cannot have tau={tau}: {words}") from None
+    policies = (*scenario.policies[:policy], changed, *scenario.policies[policy + 1 :])
+    return scenario.model_copy(update={"policies": policies, "sweep": None, "tune": None})
+
+
+def _refuse_learning_keys(scenario: Scenario, worlds: Sequence[Scenario]) -> None:
+    """Regimes of a map are worlds; another data set or policy is another map."""
+    world_keys = {*type(scenario.world).model_fields, "sweep", "tune"}
+    for number, world in enumerate(worlds):
+        for name in set(Scenario.model_fields) - world_keys:
+            if getattr(world, name) != getattr(scenario, name):
+                raise ScenarioError(
+                    f"sweep: regime {number} changes {name}; a tune map goes over worlds only (radio, cell, devices, "
+                    f"server); tune each {name} by itself, with --set"
+                )
+
+
+def _replayed(
+    found: Study, label: str, policy: int, taus: list[int], variants: dict[int, Scenario], worlds: list[Scenario],
+    workers: int, engine_name: str,
+) -> None:  # fmt: skip
+    """One training per (tau, seed), replayed in every regime, with early stopping."""
+    runner = engine(engine_name, workers)
+    trained = Trained(taus, variants, policy, worlds, found.spec, found.target, Store(), runner)
+    given_up = search(taus, trained)
+    states = [trained.progress(tau) for tau in taus]
+    stopped = [tau in given_up for tau in taus]
+    for row, regime in enumerate(found.regimes):
+        cost = np.array([state.cost[row] for state in states])
+        reached = np.array([state.reached[row] for state in states])
+        found.choices[label, regime.number] = choose(taus, cost, reached, stopped)
+    for tau in taus:
+        for line in trained.lines[tau]:
+            rounds = len(line.trace) if line.hit is None else line.hit + 1
+            found.lines.append(Line(label, tau, line.seed, float(rounds), line.hit is not None))
+    found.trained_rounds += trained.trained_rounds
+    trainings = len(taus) * len(variants[taus[0]].seeds)
+    words = f"{label}: {trainings} trainings ({trained.rounds} rounds, {trained.trained_rounds} of them trained now)"
+    found.notes.append(f"{words}, each replayed in {len(worlds)} regimes")
+    if given_up:
+        which = ", ".join(map(str, sorted(given_up)))
+        found.notes.append(
+            f"{label}: tau={which} given up early, having already cost over 5 % more than the best in every regime; "
+            f"their costs are lower bounds"
+        )
+
+
+def _live(
+    found: Study, label: str, policy: int, taus: list[int], because: Sequence[str | None], workers: int,
+    engine_name: str, say: Say,
+) -> None:  # fmt: skip
+    """Where the world can change the learning, every (tau, seed, regime) is trained in its own world."""
+    changed = [
+        [Regime(regime.number, regime.values, _only(_with_tau(regime.scenario, policy, tau), policy))
+         for regime in found.regimes]
+        for tau in taus
+    ]  # fmt: skip
+    cells = [plan(found_at) for found_at in changed]
+    live = sum(not cell.exact for column in cells for cell in column)
+    seeds = len(found.regimes[0].scenario.seeds)
+    reason = next(words for words in because if words)
+    found.notes.append(
+        f"{label}: {live} trainings, each in its own world (replay would need {len(taus) * seeds}), because {reason}"
+    )
+    say(found.notes[-1])
+    done = compute([cell for column in cells for cell in column], Store(), workers, engine_name)
+    missing = [finished.failure for finished in done.values() if finished.record is None]
+    if missing:
+        raise WflsimError(f"{label}: {len(missing)} runs failed twice, so no tau can be chosen: {missing[0]}")
+    facts: dict[tuple[int, int, int], dict[str, Any]] = {}
+    for tau, column in zip(taus, cells, strict=True):
+        for cell in column:
+            record = done[cell.name].record or {}
+            facts[tau, cell.regime, cell.seed] = record["facts"] or NOTHING
+    for regime in found.regimes:
+        seeds_of = regime.scenario.seeds
+        table = [[facts[tau, regime.number, seed] for seed in seeds_of] for tau in taus]
+        cost = np.array([[cost_of_facts(found.spec, entry) for entry in row] for row in table])
+        reached = np.array([[bool(entry["reached"]) for entry in row] for row in table])
+        found.choices[label, regime.number] = choose(taus, cost, reached)
+    first = found.regimes[0].number
+    found.lines += [
+        Line(label, tau, seed, facts[tau, first, seed]["rounds"], bool(facts[tau, first, seed]["reached"]))
+        for tau in taus
+        for seed in found.regimes[0].scenario.seeds
+    ]
+    if len(found.regimes) > 1:
+        found.notes.append(f"{label}: rounds to target depend on the regime; curves.csv holds those of regime {first}")
+
+
+def _only(scenario: Scenario, policy: int) -> Scenario:
+    return scenario.model_copy(update={"policies": (scenario.policies[policy],)})
+
+
+def _published(
+    found: Study, label: str, policy: int, taus: list[int], variants: dict[int, Scenario], worlds: list[Scenario]
+) -> None:
+    """No training and no data."""
+    from wflsim.tune.published import published_costs, rounds_law
+
+    spec = found.spec
+    if spec.rounds_to_target is None:
+        return
+    law = rounds_law(spec.rounds_to_target, spec.interpolate)
+    costs = published_costs(taus, variants, policy, worlds, spec, law)
+    for row, regime in enumerate(found.regimes):
+        cost = costs[row][:, None]
+        found.choices[label, regime.number] = choose(taus, cost, np.ones_like(cost, dtype=np.bool_))
+    found.lines += [Line(label, tau, seed, law(tau), True) for tau in taus for seed in variants[taus[0]].seeds[:1]]
+    law_name = {"power_law": "a power law", "pchip": "PCHIP"}[spec.interpolate]
+    found.notes.append(
+        f"{label}: rounds to target are given, interpolated by {law_name} and not rounded; nothing was trained, and no "
+        f"interval can be given"
+    )
