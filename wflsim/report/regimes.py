@@ -55,6 +55,7 @@ def read_sweep(folder: Folder) -> Sweep | None:
         return None
     cells = cells.reindex(columns=[*dict.fromkeys([*cells.columns, *FACTS, "status", "reason"])])
     cells[list(FACTS)] = cells[list(FACTS)].apply(pd.to_numeric, errors="coerce")
+    cells["reached"] = (cells["reached"] > 0).astype(float)
     cells[["policy", *keys, "status", "reason"]] = cells[["policy", *keys, "status", "reason"]].astype(str)
     failed = cells[list(COSTS)].isna().any(axis=1)
     if failed.any():
