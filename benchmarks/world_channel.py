@@ -70,11 +70,11 @@ def shadow(axes: Axes) -> None:
     apart_m = np.linspace(0, 150, 31)
     for correlation_m, colour in ((13.0, "#2d936c"), (50.0, MEASURED)):
         found = np.zeros(len(apart_m))
-        landscapes = 200
+        landscapes = 1500
         for seed in range(landscapes):
             land = Landscape(seed, "shadow", correlation_m)
-            x, y = rng.uniform(-3000, 3000, (2, 100))
-            angle = rng.uniform(0, 2 * np.pi, 100)
+            x, y = rng.uniform(-3000, 3000, (2, 20))
+            angle = rng.uniform(0, 2 * np.pi, 20)
             here = land.height(x, y)
             for i, d in enumerate(apart_m):
                 found[i] += np.mean(here * land.height(x + d * np.cos(angle), y + d * np.sin(angle))) / landscapes

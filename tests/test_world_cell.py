@@ -7,6 +7,7 @@ import pytest
 import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from scipy.optimize import minimize
 
 from wflsim.errors import ScenarioError
@@ -17,6 +18,7 @@ from wflsim.world.makespan import Upload, split_band
 from wflsim.world.rates import Cqi, Shannon
 from wflsim.world.sharing import EqualShare, NoisyShare
 from wflsim.world.sky import ConstantSky
+from wflsim.world.spec import remarks
 from wflsim.world.turns import Turns
 
 BAND_HZ = 1e6
@@ -124,6 +126,16 @@ def test_noisy_shares_against_a_fluid_model(case):
     link = constant(efficiencies, noise_follows_band=True)  # SNR quoted on 1 MHz: a share of 1/n has n times the SNR
     expected = fluid(flows, lambda c, n: BAND_HZ / n * math.log2(1 + n * snr_for(efficiencies[c])))
     assert finish_times(NoisyShare, link, flows) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(("make", "noisy"), [(EqualShare, False), (NoisyShare, True)])
+@pytest.mark.parametrize("late_s", [12.5297767, 1e5 / 3, 1e9 / 7])
+def test_a_few_bits_late_in_a_long_run_do_not_stop_the_clock(make, noisy, late_s):
+    """A scalar at 100 Mbit/s takes less than the clock can resolve after a while: it must be through all the same."""
+    link = Link(ConstantSky([1e6, 3e5, 1e4]), Shannon(), noisy, patience_s=10.0)
+    ends = finish_times(make, link, [(client, late_s + 1e-7 * client, 32) for client in range(3)])
+    assert ends == pytest.approx([late_s] * 3, rel=1e-6)
 
 
 def test_one_flow_may_leave_and_the_others_go_on_faster():
@@ -243,6 +255,33 @@ def test_best_split_in_the_world_beats_fixed_equal_shares_and_all_arrive_togethe
     assert ends == pytest.approx([w.now_s] * 3, rel=1e-9)
     equal_s = max(0.3 * (c + 1) + 1e6 / (2e6 / 3 * math.log2(1 + snr)) for c, snr in enumerate((100, 10, 1)))
     assert w.now_s < equal_s
+
+
+@pytest.mark.parametrize(
+    ("blocks", "words"),
+    [
+        ({"cell": {"access": "ofdma"}}, []),
+        ({"cell": {"access": "ofdma"}, "radio": {"reading": "snr_at_1mhz"}}, ["in proportion to"]),
+        ({"cell": {"access": "ofdma"}, "radio": {"fading": "rayleigh"}}, ["in every fading block"]),
+        ({"cell": {"access": "makespan", "speed": 1}, "radio": {"path_loss": "uma"}}, ["when a phase begins"]),
+    ],
+)
+def test_what_a_long_run_will_cost_is_remarked(blocks, words):
+    found = remarks(WorldSpec.model_validate(blocks))
+    assert len(found) == len(words)
+    assert all(word in remark for word, remark in zip(words, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        {"cell": {"access": "ofdma"}, "radio": {"reading": "power_for_snr"}},
+        {"cell": {"access": "makespan"}, "radio": {"path_loss": "uma", "rate": "cqi"}},
+    ],
+)
+def test_blocks_that_do_not_fit_together_are_refused(blocks):
+    with pytest.raises(ValidationError):
+        WorldSpec.model_validate(blocks)
 
 
 def test_a_split_cannot_be_planned_for_asynchronous_policies():

@@ -253,6 +253,7 @@ def test_a_missing_trace_is_named():
         {"path_loss": "uma", "downlink": {"snr": "3 dB"}},
         {"fading": "rayleigh", "loss": {"outage_threshold": "0 dB"}},
         {"rate": "turbo"},
+        {"reading": "power_for_snr", "fading": "rayleigh"},
     ],
 )
 def test_contradictions_are_refused(wrong):

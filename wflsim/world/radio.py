@@ -88,6 +88,8 @@ class RadioSpec(Spec):
             raise ValueError("power_control needs path_loss: without it nothing depends on the power")
         if self.downlink.snr is not None and self.path_loss is not None:
             raise ValueError("downlink.snr and path_loss contradict each other: give downlink.power instead")
+        if self.reading == "power_for_snr" and (self.trace is not None or self.fading is not None):
+            raise ValueError("reading: power_for_snr needs a constant snr, without trace or fading, to attain")
         if self.loss.outage_threshold is not None and self.fading is not None:
             raise ValueError(
                 "loss.outage_threshold already averages over Rayleigh fading; with fading, let rate be cqi or fixed: "

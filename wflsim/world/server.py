@@ -15,10 +15,12 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class ServerSpec(Spec):
-    """Rules for the phases of a synchronous round; a policy may set its own for one phase."""
+    """Rules for the phases of a synchronous round; a policy may set its own for one phase. Of these, asynchronous
+    policies know the deadline only."""
 
     deadline: Annotated[Seconds, Field(gt=0)] | None = None
-    """Whoever has not delivered this long after the phase began is interrupted: late."""
+    """Whoever has not delivered this long after the phase began is interrupted: late. Of an asynchronous policy's
+    orders, each has this long."""
     first: Count | None = None
     """Go on as soon as this many replies are in; the rest is late."""
     quorum: Count | None = None

@@ -228,10 +228,14 @@ class NoisyShare:
         self._settle()
         for flow in list(self._flows):
             flow.outage = self._gives_up(flow)
-            if flow.outage or flow.left_bits <= 1e-9 * flow.bits:
+            if flow.outage or flow.left_bits <= self._resolution_bits(flow):
                 self._end(flow)
                 flow.event.succeed()
         self._reallocate()
+
+    def _resolution_bits(self, flow: SharedFlow) -> float:
+        """What passes in the shortest time that the clock can tell: less than that would be waited for for ever."""
+        return 4 * math.ulp(self.env.now) * flow.efficiency * flow.band_hz + 1e-12 * flow.bits
 
     def _gives_up(self, flow: SharedFlow) -> bool:
         return flow.silent_since_s is not None and self.env.now >= flow.silent_since_s + self.link.patience_s

@@ -65,6 +65,22 @@ def influences(spec: WorldSpec) -> list[str]:
     return [key for key, present in found.items() if present]
 
 
+def remarks(spec: WorldSpec) -> list[str]:
+    """What a user should know before a long run."""
+    radio, found = spec.radio, []
+    noise_follows_band = radio.path_loss is not None or radio.reading == "snr_at_1mhz"
+    if spec.cell.access == "ofdma" and noise_follows_band:
+        found.append(
+            "cell.access ofdma with noise that follows the band: every start or end of a transfer changes every rate, "
+            "so an event costs time in proportion to the number of transfers"
+        )
+    if spec.cell.access == "ofdma" and radio.fading is not None and radio.fading.time == "block":
+        found.append("cell.access ofdma with block fading: every transfer is looked at again in every fading block")
+    if spec.cell.access == "makespan" and (radio.fading is not None or radio.trace is not None or spec.cell.speed > 0):
+        found.append("cell.access makespan plans with the channel as it is when a phase begins")
+    return found
+
+
 def _outages_possible(radio: RadioSpec) -> bool:
     """Whether the rate rule may say that nothing can be sent."""
     fades = radio.fading is not None and radio.fading.time == "block"
