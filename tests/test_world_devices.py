@@ -257,6 +257,29 @@ def test_an_outage_loses_the_order_on_either_side():
     assert (sent.outcome, sent.bits, sent.end_s - sent.start_s) == ("outage", 0, pytest.approx(2.0))
 
 
+@pytest.mark.parametrize("access", ["dedicated", "tdma", "ofdma"])
+def test_a_broadcast_that_nobody_can_hear_loses_every_order(access):
+    w = world(2, radio={"snr": "-20 dB", "rate": "cqi", "patience": "2 s"}, cell={"access": access})
+    assert [(o.fate, o.computed) for o in w.gather([order(c, shared=1000) for c in (0, 1)], None)] == [
+        ("lost", False)
+    ] * 2
+    assert [(leg.activity, leg.outcome, leg.end_s) for leg in w.take_legs()] == [("receive", "outage", 2.0)] * 2
+
+
+def test_the_heaviest_order_is_typical_for_the_thrifty_selector():
+    kinds = [{"cycles_per_sample": 1e7, "frequency": "1 GHz"}, {"cycles_per_sample": 1e6, "frequency": "1 GHz"}]
+    w = world(2, devices=kinds, radio={"snr": ["20 dB", "10 dB"]}, server={"selector": "least_energy"})
+    assert w.select(Draw(1), race(2), [0, 1])[0] == [1]  # a hundred samples: computing decides
+    w.gather([order(0, up=10**9, samples=1)], None)
+    w.gather([order(0, round=1, up=32, samples=1)], None)
+    assert w.select(Draw(1), race(2), [0, 1])[0] == [0]  # a gigabit was seen: the channel decides
+
+
+def test_certain_failure_exhausts_the_attempts():
+    trial = send_attempts(LossSpec(attempts=3), 100, 1.0, stream(0, "test"))
+    assert trial == (3, 300.0, False)
+
+
 @pytest.mark.parametrize(
     ("blocks", "keys"),
     [

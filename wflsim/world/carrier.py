@@ -74,9 +74,7 @@ class World:
     def eligible(self) -> list[int]:
         """Clients that could take an order now; if there are none, the clock jumps to when there are."""
         if not self._wait_for_any(range(len(self._devices))):
-            dead = sum(
-                device.ready_s(self.now_s) == math.inf and device.traits.hours is None for device in self._devices
-            )
+            dead = sum(not device.meter.alive_at(self.now_s) for device in self._devices)
             raise Exhausted(
                 f"nobody can serve any more after {self.now_s:.6g} s: of {len(self._devices)} clients, "
                 f"{dead} have an empty battery, and no window of the others opens again"
@@ -180,7 +178,7 @@ class World:
         """Let the client begin; one that cannot serve ends the order at once, without a leg."""
         device, now_s = self._devices[order.client], self._env.now
         self._round = order.round
-        self._selection.latest = order
+        self._selection.see(order)
         if not device.ready(now_s):
             gone = device.serving is None and device.ready_s(now_s) == math.inf
             report(Outcome(order.client, "dead" if gone else "dropped", computed=False))
@@ -207,6 +205,8 @@ class World:
         `gather` and `send` wait as `eligible` does: a replayed run gives the same orders without asking who is there.
         """
         env = self._env
+        if not clients:
+            return False
         while not any(self._devices[client].ready(env.now) for client in clients):
             idle = [device for client in clients if (device := self._devices[client]).serving is None]
             opens_s = min((device.ready_s(env.now) for device in idle), default=math.inf)

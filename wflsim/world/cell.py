@@ -46,6 +46,10 @@ class Broadcast(Flow):
         self.on_air: Flow | None = None
         """None while the base station waits for the last receiver to wake."""
 
+    @property
+    def failed(self) -> bool:
+        return self.on_air is not None and self.on_air.outage
+
 
 class Cell:
     """One medium for each direction. What all receivers share is broadcast at the rate of the worst of them."""
@@ -92,7 +96,7 @@ class Cell:
             flow.event = self.env.process(self._broadcast_later(flow, flow.turn))
         else:
             flow.on_air = self.down.start(flow.clients, bits)
-            flow.turn, flow.event, flow.outage = flow.on_air.turn, flow.on_air.event, flow.on_air.outage
+            flow.turn, flow.event, flow.ends_s = flow.on_air.turn, flow.on_air.event, flow.on_air.ends_s
         return flow
 
     def heard_bits(self, flow: Flow) -> float:
@@ -109,7 +113,6 @@ class Cell:
         yield awake
         flow.on_air = self.down.start(flow.clients, flow.bits)
         yield flow.on_air.event
-        flow.outage = flow.on_air.outage
 
 
 def _medium(access: Access, env: simpy.Environment, link: Link, band_hz: float) -> Medium:

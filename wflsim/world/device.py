@@ -90,7 +90,7 @@ class Device:
 
     def compute_s(self, order: Order) -> float:
         """How long the order's work takes."""
-        return _samples(order) * self.traits.s_per_sample
+        return training_samples(order) * self.traits.s_per_sample
 
     def _receive(self, order: Order, flow: Flow | None, bits: int) -> Story:
         """What comes down: of a broadcast, or (None) for this client alone."""
@@ -103,13 +103,13 @@ class Device:
         if flow.turn is not None:
             yield from self._wait_for_turn(order, flow.turn, flow, down if alone else None)
         start_s = self._env.now
-        outcome = yield from self._until(flow.event, traits.receive_w)
+        outcome = yield from self._until(flow.event, traits.receive_w, flow.ends_s)
         duration_s = self._env.now - start_s
         if outcome != "ok":
             bits = min(bits, int(self._cell.heard_bits(flow)))
             if alone:
                 down.stop(flow)
-        elif flow.outage or self.client not in flow.clients:
+        elif flow.failed or self.client not in flow.clients:
             outcome, bits = "outage", 0
         self._write(
             order, "receive", start_s, traits.receive_w * duration_s + traits.receive_j_per_bit * bits, outcome,
@@ -118,12 +118,13 @@ class Device:
 
     def _compute(self, order: Order) -> Story:
         start_s = self._env.now
-        samples = _samples(order)
+        samples = training_samples(order)
         duration_s = samples * self.traits.s_per_sample
         energy_j = samples * self.traits.j_per_sample
         done = self._env.timeout(duration_s)
         power_w = energy_j / duration_s if duration_s else 0.0
-        outcome = yield from self._until(done, power_w, self._gives_up_s(order, duration_s))
+        give_up_s = self._gives_up_s(order, duration_s)
+        outcome = yield from self._until(done, power_w, start_s + duration_s, give_up_s)
         if outcome != "ok" and duration_s:
             energy_j *= (self._env.now - start_s) / duration_s
         paper_j = energy_j if order.paper_bits else 0.0
@@ -143,13 +144,13 @@ class Device:
         per_bit_w = traits.transmit_j_per_bit and traits.transmit_j_per_bit * up.link.rate_bps(
             self.client, flow.band_hz, start_s
         )
-        outcome = yield from self._until(flow.event, power_w + per_bit_w)
+        outcome = yield from self._until(flow.event, power_w + per_bit_w, flow.ends_s)
         duration_s = self._env.now - start_s
         progress = 1.0
         if outcome != "ok":
             progress = min(1.0, up.moved_bits(flow) / trial.air_bits)
             up.stop(flow)
-        elif flow.outage:
+        elif flow.failed:
             outcome, progress = "outage", min(1.0, up.moved_bits(flow) / trial.air_bits)
         elif not trial.delivered:
             outcome = "lost"
@@ -157,8 +158,9 @@ class Device:
         rate_bps = air_bits / duration_s if duration_s else None
         self._write(
             order, "transmit", start_s, power_w * duration_s + traits.transmit_j_per_bit * air_bits, outcome,
-            int(progress * order.up_bits), up.link.snr_db(self.client, flow.band_hz, start_s), rate_bps, trial.attempts,
-            radiated_w * duration_s, radiated_w * progress * order.paper_bits / rate_bps if rate_bps else 0.0,
+            int(progress * order.up_bits), up.link.snr_db(self.client, flow.band_hz, start_s), rate_bps,
+            math.ceil(progress * trial.attempts), radiated_w * duration_s,
+            radiated_w * progress * order.paper_bits / rate_bps if rate_bps else 0.0,
         )  # fmt: skip
 
     def _wake(self, order: Order, activity: Activity) -> Story:
@@ -167,7 +169,8 @@ class Device:
         wake_s = self.wake_s()
         if wake_s > 0:
             start_s = self._env.now
-            outcome = yield from self._until(self._env.timeout(wake_s), self.traits.promotion_w)
+            awake = self._env.timeout(wake_s)
+            outcome = yield from self._until(awake, self.traits.promotion_w, start_s + wake_s)
             energy_j = self.traits.promotion_w * (self._env.now - start_s)
             self._write(order, activity, start_s, energy_j, outcome)
 
@@ -198,8 +201,10 @@ class Device:
         drops, when = rng.random(2)
         return self._env.now + when * duration_s if drops < self.traits.dropout else math.inf
 
-    def _until(self, event: simpy.Event, power_w: float, give_up_s: float = math.inf) -> Ending:
-        """Wait for the event; returns ok, or why it was not to be: late, dead, dropped."""
+    def _until(
+        self, event: simpy.Event, power_w: float, known_s: float = math.inf, give_up_s: float = math.inf
+    ) -> Ending:
+        """Wait for the event (at `known_s`, if that is known); returns ok, or why not: late, dead, dropped."""
         try:
             if not self._limited and give_up_s == math.inf:
                 yield event
@@ -208,7 +213,7 @@ class Device:
             death_s = now_s + self.meter.left_j / power_w if power_w > 0 else math.inf
             closes_s = math.inf if self.traits.hours is None else self.traits.hours.closes_s(now_s)
             end_s = min(death_s, closes_s, give_up_s)
-            if end_s == math.inf:
+            if end_s >= known_s or end_s == math.inf:
                 yield event
                 return "ok"
             yield event | self._env.timeout(end_s - now_s)
@@ -242,6 +247,6 @@ class Device:
             raise Cut(outcome)
 
 
-def _samples(order: Order) -> float:
-    """Work in training samples: a loss costs a forward pass, a training sample three times that."""
+def training_samples(order: Order) -> float:
+    """An order's work in training samples: a loss costs a forward pass, a training sample three times that."""
     return (order.forward_samples + 2 * order.backward_samples) / 3

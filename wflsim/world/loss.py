@@ -51,7 +51,11 @@ def send_attempts(spec: LossSpec, bits: int, probability: float, rng: np.random.
     block_bits = bits if spec.block is None else min(spec.block, bits)
     blocks = math.ceil(bits / block_bits) if bits else 1
     # A unit fails k times in a row with probability p^k: its failures are a geometric number, by inversion.
-    failures = np.floor(np.log(rng.random(blocks)) / math.log(probability)) if probability > 0 else np.zeros(blocks)
+    failures = np.zeros(blocks)
+    if probability >= 1:
+        failures += spec.attempts
+    elif probability > 0:
+        failures = np.floor(np.log(1 - rng.random(blocks)) / math.log(probability))
     tries = np.minimum(failures + 1, spec.attempts)
     exhausted = np.flatnonzero(failures >= spec.attempts)
     if exhausted.size:

@@ -5,6 +5,7 @@ Each direction of the cell is one medium. A flow ends by its event, or is stoppe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -16,7 +17,7 @@ from wflsim.world.links import Link
 class Flow:
     """Bits on their way over some band, to or from one client (or to several: a broadcast, paced by the worst)."""
 
-    __slots__ = ("band_hz", "begun_s", "bits", "clients", "event", "outage", "turn")
+    __slots__ = ("band_hz", "begun_s", "bits", "clients", "ends_s", "event", "outage", "turn")
 
     def __init__(self, clients: Sequence[int], bits: float, band_hz: float, begun_s: float) -> None:
         self.clients = clients
@@ -25,12 +26,19 @@ class Flow:
         """Allocated; of a band in equal shares, the whole of it."""
         self.begun_s = begun_s
         """When the first bit goes out."""
+        self.ends_s = math.inf
+        """When the event will happen, where that is known beforehand."""
         self.turn: simpy.Event | None = None
         """Where one has to wait before sending: happens when the first bit goes out."""
         self.event: simpy.Event
         """Happens when the last bit is through, or when the flow is given up."""
         self.outage = False
         """Given up: for too long nothing could be sent."""
+
+    @property
+    def failed(self) -> bool:
+        """After the event: it was an outage."""
+        return self.outage
 
 
 class Medium(Protocol):
@@ -88,4 +96,5 @@ def end_of(flow: Flow, env: simpy.Environment, link: Link) -> simpy.Event:
     """The end of a flow that has its band to itself from now on."""
     duration_s, arrives = link.transfer_s(flow.clients, flow.bits, flow.band_hz, env.now)
     flow.outage = not arrives
+    flow.ends_s = env.now + duration_s
     return env.timeout(duration_s)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wflsim.exchange import Draw, Order, Weights
 from wflsim.world.cell import Cell
-from wflsim.world.device import Device
+from wflsim.world.device import Device, training_samples
 from wflsim.world.radio import Radio
 from wflsim.world.server import ServerSpec
 
@@ -27,8 +27,16 @@ class Selection:
         self._devices = devices
         self._cell = cell
         self._radio = radio
-        self.latest = FIRST_GUESS
-        """The latest order, taken as typical of the next."""
+        self._typical = FIRST_GUESS
+
+    def see(self, order: Order) -> None:
+        """The heaviest order so far is taken as typical of the next: a loss evaluation is not what costs."""
+        typical = self._typical
+        if typical is FIRST_GUESS or (order.up_bits, order.backward_samples) > (
+            typical.up_bits,
+            typical.backward_samples,
+        ):
+            self._typical = order
 
     def pick(
         self, draw: Draw, race: NDArray[np.float64], eligible: Sequence[int], now_s: float
@@ -55,17 +63,14 @@ class Selection:
         return lambda client: 0.0
 
     def _energy_j(self, client: int, now_s: float) -> float:
-        """To compute and send an order like the latest, on the band as a whole."""
-        device, up = self._devices[client], self._cell.up
+        """To compute and send a typical order, on the band as a whole."""
+        up, traits, typical = self._cell.up, self._devices[client].traits, self._typical
         rate_bps = up.link.rate_bps(client, up.band_hz, now_s)
         if rate_bps == 0:
             return math.inf
-        traits, bits = device.traits, self.latest.up_bits
         sending_w = traits.sending_w(self._radio.radiated_w(client, up.band_hz, now_s))
-        compute_j = (
-            device.compute_s(self.latest) / traits.s_per_sample * traits.j_per_sample if traits.s_per_sample else 0.0
-        )
-        return compute_j + sending_w * bits / rate_bps + traits.transmit_j_per_bit * bits
+        sending_j = typical.up_bits * (sending_w / rate_bps + traits.transmit_j_per_bit)
+        return training_samples(typical) * traits.j_per_sample + sending_j
 
     def _open_until_s(self, client: int, now_s: float) -> float:
         hours = self._devices[client].traits.hours
