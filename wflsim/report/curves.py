@@ -18,8 +18,8 @@ METRICS = {"worst": "worst client", "average": "average", "std": "spread (std ov
 # energy first: it is what the answer is about, and rounds mean different things to different policies
 AXES = {"energy_j": "energy", "time_s": "simulated time", "rounds": "rounds", "bits": "bits sent and received"}
 POINTS = 150
-BUDGET = 48_000
-"""Numbers that all curves of a page may hold together; about 300 kB."""
+BUDGET = 100_000
+"""Numbers that all curves of a page may hold together; about 700 kB."""
 
 
 @dataclass(frozen=True)

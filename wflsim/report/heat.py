@@ -13,8 +13,8 @@ from wflsim.report.legs import Story
 from wflsim.report.series import Series
 
 COLUMNS = 160
-BUDGET = 45_000
-"""Cells that all heat maps of a page may hold together; about 250 kB."""
+BUDGET = 90_000
+"""Cells that all heat maps of a page may hold together; about 500 kB."""
 
 
 @dataclass(frozen=True)

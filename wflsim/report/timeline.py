@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 MAX_LEGS = 600
 """Of one window; beyond it a Gantt chart is a wall of colour."""
-BUDGET = 1_600
-"""Legs that all windows of a page may hold together; about 250 kB with their hover texts."""
+BUDGET = 3_000
+"""Legs that all windows of a page may hold together; about 400 kB with their hover texts."""
 ASYNCHRONOUS_ORDERS = 3
 """Orders per client that a window of an asynchronous run takes in: its single round is one arrival."""
 
@@ -45,14 +45,19 @@ def windows(legs: pd.DataFrame, rounds: pd.DataFrame, seed: int, last: int, asyn
 
 
 def within_budget(per_series: list[list[Window]]) -> list[list[Window]]:
-    """Drop the later moments of every policy, evenly, until the page can hold the rest; the first always stays."""
+    """Drop later moments, evenly over policies, until the page can hold the rest; cut the first ones if need be."""
     kept = [list(windows) for windows in per_series]
-    while sum(len(window.legs) for windows in kept for window in windows) > BUDGET:
-        longest = max(kept, key=len, default=[])
+    while _legs(kept) > BUDGET:
+        longest = max(kept, key=len)
         if len(longest) < 2:
-            break
+            share = BUDGET // len(kept)
+            return [[replace(w, legs=w.legs.head(share), cut=len(w.legs) > share) for w in each] for each in kept]
         longest.pop()
     return kept
+
+
+def _legs(per_series: list[list[Window]]) -> int:
+    return sum(len(window.legs) for windows in per_series for window in windows)
 
 
 def _versions(legs: pd.DataFrame) -> int:
