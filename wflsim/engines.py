@@ -9,6 +9,8 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import wait
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from wflsim.errors import WflsimError
@@ -27,6 +29,9 @@ class Engine(Protocol):
     def run(self, function: Callable[[Job], Answer], jobs: Sequence[Job]) -> Iterator[tuple[int, Answer | Exception]]:
         """(position of the job, answer or exception), as they come."""
 
+    def close(self) -> None:
+        """Nothing more will be asked."""
+
 
 class Here:
     """One after the other in this process."""
@@ -39,21 +44,26 @@ class Here:
                 answer = error
             yield number, answer
 
+    def close(self) -> None:
+        return None
+
 
 class Processes:
     """Local processes, each with an executor of its own: a pool shared by all breaks as a whole when one dies."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
+        self._idle: list[Any] = []
+        """Executors between two calls: a process that has imported torch is worth keeping."""
 
     def run(self, function: Callable[[Job], Answer], jobs: Sequence[Job]) -> Iterator[tuple[int, Answer | Exception]]:
         waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-        ended: queue.SimpleQueue[tuple[int, Answer | Exception]] = queue.SimpleQueue()
+        ended: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         for number in range(len(jobs)):
             waiting.put(number)
         over = threading.Event()
         lanes = [
-            threading.Thread(target=_lane, args=(function, jobs, waiting, ended, over), daemon=True)
+            threading.Thread(target=self._lane, args=(function, jobs, waiting, ended, over), daemon=True)
             for _ in range(min(self._workers, len(jobs)))
         ]
         for lane in lanes:
@@ -66,43 +76,47 @@ class Processes:
             for lane in lanes:
                 lane.join()
 
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().shutdown(wait=False, kill_workers=True)
 
-def _lane(
-    function: Callable[[Any], Any],
-    jobs: Sequence[Any],
-    waiting: queue.SimpleQueue[int],
-    ended: queue.SimpleQueue[tuple[int, Any]],
-    over: threading.Event,
-) -> None:
-    """One process and the thread that feeds it."""
-    from joblib.externals.loky import ProcessPoolExecutor
-    from joblib.externals.loky.process_executor import BrokenProcessPool
+    def _lane(
+        self,
+        function: Callable[[Any], Any],
+        jobs: Sequence[Any],
+        waiting: queue.SimpleQueue[int],
+        ended: queue.SimpleQueue[tuple[int, Any]],
+        over: threading.Event,
+    ) -> None:
+        """One process and the thread that feeds it."""
+        from joblib.externals.loky import ProcessPoolExecutor
 
-    executor = ProcessPoolExecutor(1)
-    try:
+        executor = self._idle.pop() if self._idle else ProcessPoolExecutor(1)
         while not over.is_set():
             try:
                 number = waiting.get_nowait()
             except queue.Empty:
+                self._idle.append(executor)
                 return
-            future = executor.submit(function, jobs[number])
-            while not over.is_set():
-                try:
-                    ended.put((number, future.result(timeout=0.2)))
-                    break
-                except TimeoutError:
-                    if future.done() and isinstance(future.exception(), TimeoutError):
-                        ended.put((number, future.exception()))
-                        break
-                except BrokenProcessPool:
-                    ended.put((number, Died("the process that computed it died (killed, or out of memory)")))
-                    executor = ProcessPoolExecutor(1)
-                    break
-                except Exception as error:
-                    ended.put((number, error))
-                    break
-    finally:
+            answer = _answer(executor.submit(function, jobs[number]), over)
+            if isinstance(answer, Died):
+                executor = ProcessPoolExecutor(1)
+            ended.put((number, answer))
         executor.shutdown(wait=False, kill_workers=True)
+
+
+def _answer(future: Any, over: threading.Event) -> Any:
+    """What came of it, unless nobody wants to know any more."""
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    while not over.is_set():
+        finished, _ = wait([future], timeout=0.2)
+        if finished:
+            error = future.exception()
+            if isinstance(error, BrokenProcessPool):
+                return Died("the process that computed it died (killed, or out of memory)")
+            return future.result() if error is None else error
+    return None
 
 
 class Ray:
@@ -137,6 +151,9 @@ class Ray:
             for reference in pending:
                 ray.cancel(reference, force=True)
 
+    def close(self) -> None:
+        return None  # the cluster was there before, and stays
+
     def _answer(self, reference: Any) -> Any:
         ray = self._ray
         try:
@@ -147,8 +164,11 @@ class Ray:
             return Died(f"the Ray worker that computed it died: {type(error).__name__}")
 
 
-def engine(name: str, workers: int) -> Engine:
+@contextmanager
+def engine(name: str, workers: int) -> Iterator[Engine]:
     """By the name on the command line."""
-    if name == "ray":
-        return Ray()
-    return Processes(workers) if workers > 1 else Here()
+    runner: Engine = Ray() if name == "ray" else Processes(workers) if workers > 1 else Here()
+    try:
+        yield runner
+    finally:
+        runner.close()

@@ -55,7 +55,8 @@ def _taus(found: Study, policy: str, choice: Choice) -> Table:
         table.add_column(title, justify="right")
     for one in choice.candidates:
         least = ">= " if one.stopped else ""
-        bounds = f"[{shown(found.spec, one.cost.low)}, {shown(found.spec, one.cost.high)}]" if np.isfinite(one.cost.low) else "-"
+        low, high = shown(found.spec, one.cost.low), shown(found.spec, one.cost.high)
+        bounds = f"[{low}, {high}]" if np.isfinite(one.cost.low) else "-"
         best = "-" if np.isnan(one.p_best) else percent(one.p_best)
         row = (f"{one.tau}{' *' if one is choice.best else ''}", f"{least}{shown(found.spec, one.cost.mean)}", bounds)
         table.add_row(*row, f"{least}{percent(one.regret)}", best, "given up" if one.stopped else percent(one.p_reach))

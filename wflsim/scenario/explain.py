@@ -80,6 +80,7 @@ def written(location: Sequence[str | int], data: Any, missing: bool) -> tuple[tu
     path: list[str | int] = []
     for position, part in enumerate(location):
         last = missing and position == len(location) - 1
+        part = str(part) if isinstance(data, dict) else part  # a table may have numbers as keys
         if isinstance(data, dict) and (part in data or last):
             data = data.get(str(part))
         elif isinstance(data, list) and isinstance(part, int) and part < len(data):

@@ -90,23 +90,23 @@ def compute(
     workers = workers or os.cpu_count() or 1
     failed: dict[str, Finished] = {}
     attempts = dict.fromkeys(missing, 0)
-    runner = engine(engine_name, min(workers, len(tasks(missing.values(), store.root, 1, False)))) if missing else None
     wait = False
-    while missing and runner is not None:
-        before = len(missing)
-        for finished in _once(runner, list(missing.values()), store, wait):
-            if finished.record is not None:
-                if not store.has_cell(finished.name):  # it was computed on another machine
-                    store.put_cell(finished.name, finished.record)
-                done[finished.name] = finished
-                missing.pop(finished.name, None)
-            elif finished.failure:
-                attempts[finished.name] += 1
-                failed[finished.name] = finished
-                if attempts[finished.name] >= ATTEMPTS:
+    with engine(engine_name, min(workers, len(tasks(missing.values(), store.root, 1, wait)))) as runner:
+        while missing:
+            before = len(missing)
+            for finished in _once(runner, list(missing.values()), store, wait):
+                if finished.record is not None:
+                    if not store.has_cell(finished.name):  # it was computed on another machine
+                        store.put_cell(finished.name, finished.record)
+                    done[finished.name] = finished
                     missing.pop(finished.name, None)
-        # What others were computing is waited for only when there is nothing else to do.
-        wait = wait or len(missing) == before
+                elif finished.failure:
+                    attempts[finished.name] += 1
+                    failed[finished.name] = finished
+                    if attempts[finished.name] >= ATTEMPTS:
+                        missing.pop(finished.name, None)
+            # What others were computing is waited for only when there is nothing else to do.
+            wait = wait or len(missing) == before
     return {**failed, **done}
 
 

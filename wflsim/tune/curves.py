@@ -29,7 +29,7 @@ from wflsim.tune.costs import cost_of, energy_column, hitting_round
 from wflsim.tune.search import Progress
 from wflsim.world.carrier import World
 
-BLOCKS = 20
+BLOCKS = 40
 """A candidate is carried on by this part of its rounds at a time."""
 UNLIMITED = 1 << 60
 

@@ -125,9 +125,9 @@ def _replayed(
     workers: int, engine_name: str,
 ) -> None:  # fmt: skip
     """One training per (tau, seed), replayed in every regime, with early stopping."""
-    runner = engine(engine_name, workers)
-    trained = Trained(taus, variants, policy, worlds, found.spec, found.target, Store(), runner)
-    given_up = search(taus, trained)
+    with engine(engine_name, workers) as runner:
+        trained = Trained(taus, variants, policy, worlds, found.spec, found.target, Store(), runner)
+        given_up = search(taus, trained)
     states = [trained.progress(tau) for tau in taus]
     stopped = [tau in given_up for tau in taus]
     for row, regime in enumerate(found.regimes):
