@@ -126,6 +126,7 @@ def packed(script: str) -> str:
 
 def unbroken(text: str) -> str:
     """Numbers stay on the line of their unit."""
+    text = text.replace("τ = ", "τ\u00a0=\u00a0")
     return re.sub(r"(?<=\d) (?=(?:%|[GMkmu]?(?:J|s|bit|Hz|W)|min|h|d|dBm?)(?![A-Za-z]))", "\u00a0", text)
 
 

@@ -85,7 +85,7 @@ def _gantt(window: Window) -> dict[str, Any]:
     return view(
         data,
         barmode="overlay",
-        xaxis={"title": {"text": units.title}, "range": [0, (window.end_s - window.start_s) / units.size * 1.01]},
+        xaxis={"title": {"text": units.title}, "range": [0, (window.end_s - window.start_s) / units.size * 1.02]},
         yaxis={"title": {"text": "client"}, "tickvals": list(range(len(clients))),
                "ticktext": [str(client) for client in clients],
                "range": [len(clients) - 0.4, -0.6], "fixedrange": True, "showgrid": False, "zeroline": False},
