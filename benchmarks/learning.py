@@ -4,7 +4,8 @@
 
 The plain loop is what one writes first: an nn.Module, torch.optim.SGD, one client after another, default threads.
 All contenders take turns within one run and the median of each counts, because machines are noisy (`speedup_best`
-compares the fastest turns). Images are random: no time depends on what they show.
+compares the fastest turns). Turns that other processes disturbed are left out. Images are random: no time depends on
+what they show.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -115,15 +116,43 @@ def matrix_products(threads: int) -> Contender:
     return lambda s: list(pool.map(lambda _: a @ a, range(8 * threads)))
 
 
-def measure(contenders: dict[str, Contender], repeats: int) -> dict[str, list[float]]:
-    """Seconds of each, taking turns; the first turn warms up."""
+class Strangers:
+    """How much of the machine other processes use (Linux), so that turns they spoil can be left out."""
+
+    def __init__(self) -> None:
+        self._tick = os.sysconf("SC_CLK_TCK")
+
+    def cpu_s(self) -> float:
+        """CPU seconds so far of everybody but this process and its children."""
+        user, nice, system = map(int, Path("/proc/stat").read_text().split()[1:4])
+        own = 0
+        for process in (os.getpid(), *(child.pid for child in active_children())):
+            own += sum(map(int, Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+        return (user + nice + system - own) / self._tick
+
+    def wait(self, patience_s: float) -> None:
+        """Until they have been nearly idle for a moment."""
+        end = time.perf_counter() + patience_s
+        while time.perf_counter() < end:
+            before = self.cpu_s()
+            time.sleep(0.4)
+            if self.cpu_s() - before < 0.05:
+                return
+
+
+def measure(contenders: dict[str, Contender], repeats: int, patience_s: float) -> dict[str, list[float]]:
+    """Seconds of each, taking turns, without the first turn (a warm-up) and turns in which strangers took over 5 %."""
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    strangers = Strangers()
     for s in range(repeats + 1):
         for name, one_round in contenders.items():
-            start = time.perf_counter()
+            strangers.wait(patience_s)
+            foreign, start = strangers.cpu_s(), time.perf_counter()
             one_round(s)
-            seconds[name].append(time.perf_counter() - start)
-    return {name: values[1:] for name, values in seconds.items()}
+            took = time.perf_counter() - start
+            if s and strangers.cpu_s() - foreign < 0.02 + 0.05 * took:
+                seconds[name].append(took)
+    return seconds
 
 
 def random_set(shape: tuple[int, ...], file: Path) -> None:
@@ -132,7 +161,7 @@ def random_set(shape: tuple[int, ...], file: Path) -> None:
     np.savez(file, x_train=x, y_train=y, x_test=x[:100], y_test=y[:100])
 
 
-def benchmark(name: str, repeats: int, threads: int, folder: Path) -> dict[str, float | str]:
+def benchmark(name: str, repeats: int, threads: int, patience_s: float, folder: Path) -> dict[str, float | str]:
     spec: ModelSpec = CnnSpec(name="cnn") if name == "cnn" else LinearSpec(name="linear")
     file = folder / f"{name}.npz"
     random_set(FEATURES if name == "last_layer" else IMAGE, file)
@@ -140,7 +169,9 @@ def benchmark(name: str, repeats: int, threads: int, folder: Path) -> dict[str, 
     drdm, _ = ours(spec, DRDM(m=M, tau=TAU, eta=ETA), file, threads)
     with plain_loop(name, file) as plain:
         contenders = {"plain": plain, "fedavg": fedavg, "drdm": drdm, "peak": matrix_products(threads)}
-        seconds = measure(contenders, repeats)
+        seconds = measure(contenders, repeats, patience_s)
+    if not all(seconds.values()):
+        raise SystemExit(f"{name}: the machine was never quiet for long enough; raise --repeats or --patience")
     took = {contender: median(values) for contender, values in seconds.items()}
     best = {contender: min(values) for contender, values in seconds.items()}
     return {
@@ -154,7 +185,7 @@ def benchmark(name: str, repeats: int, threads: int, folder: Path) -> dict[str, 
         # A backward pass costs about two forward passes.
         "fedavg_gflops": round(3 * flops * M * TAU * BATCH / took["fedavg"] / 1e9, 1),
         "peak_gflops": round(8 * threads * 2 * 1024**3 / took["peak"] / 1e9, 1),
-        "load": round(os.getloadavg()[0], 1),
+        "quiet_turns": min(len(values) for values in seconds.values()),
     }
 
 
@@ -163,12 +194,13 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["cnn", "linear", "last_layer"])
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for quiet before a turn")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         rows = []
         for name in options.models:
-            rows.append(benchmark(name, options.repeats, options.threads, Path(folder)))
+            rows.append(benchmark(name, options.repeats, options.threads, options.patience, Path(folder)))
             print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
     if options.out:
         with options.out.open("w", newline="") as file:
