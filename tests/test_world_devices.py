@@ -40,8 +40,9 @@ def test_profiles_fill_in_what_is_not_said():
     pi = DeviceSpec.model_validate({"profile": "raspberry_pi_4", "idle_power": "1 W"})
     assert (pi.speed, pi.compute_power, pi.transmit_power, pi.idle_power) == (9.69e9, 6.5, 3.94, 1.0)
     assert DeviceSpec.model_validate(pi.model_dump(mode="json")) == pi
-    with pytest.raises(ValidationError):
-        DeviceSpec.model_validate({"profile": "abacus"})
+    for wrong in ({"profile": "abacus"}, {"profile": ["generic"]}, float("nan"), "raspberry_pi_4"):
+        with pytest.raises(ValidationError):
+            DeviceSpec.model_validate(wrong)
 
 
 def test_kinds_are_dealt_out_by_share_and_speeds_spread_lognormally():

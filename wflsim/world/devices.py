@@ -68,7 +68,7 @@ class DeviceSpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, given: Any) -> Any:
-        profile = given.get("profile", "generic") if isinstance(given, dict) else "generic"
+        profile = given.get("profile", "generic") if isinstance(given, dict) else None
         return {**PROFILES[profile], **given} if isinstance(profile, str) and profile in PROFILES else given
 
 

@@ -55,7 +55,7 @@ def send_attempts(spec: LossSpec, bits: int, probability: float, rng: np.random.
     if probability >= 1:
         failures += spec.attempts
     elif probability > 0:
-        failures = np.floor(np.log(1 - rng.random(blocks)) / math.log(probability))
+        failures = np.floor(np.log(np.maximum(rng.random(blocks), 1e-300)) / math.log(probability))
     tries = np.minimum(failures + 1, spec.attempts)
     exhausted = np.flatnonzero(failures >= spec.attempts)
     if exhausted.size:
