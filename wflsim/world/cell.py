@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import simpy
@@ -63,12 +62,9 @@ class Cell:
     def plan(self, uploads: Sequence[Expected]) -> None:
         """Where bands are cut to measure: cut them for the uploads of this phase."""
         if isinstance(self.up, Planned) and uploads:
-            now_s = self.env.now
+            rates = [self.up.link.rate_of_band(client, self.env.now) for client, _, _ in uploads]
             bands_hz = split_band(
-                [
-                    Upload(bits, ready_s, partial(self.up.link.rate_bps, client, at_s=now_s))
-                    for client, bits, ready_s in uploads
-                ],
+                [Upload(bits, ready_s, rate) for (_, bits, ready_s), rate in zip(uploads, rates, strict=True)],
                 self.up.band_hz,
             )
             self.up.bands_hz = {upload.client: hz for upload, hz in zip(uploads, bands_hz, strict=True)}

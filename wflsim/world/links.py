@@ -7,7 +7,7 @@ so the time a transfer takes is a cumulative sum, without an event per fading bl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -20,7 +20,8 @@ REFERENCE_HZ = 1e6
 """Where noise follows the band, a sky's SNR is meant on this much of it."""
 LOOKS_AT_MOST = 2**18
 """To remember: bands in equal shares have as many widths as there were numbers of flows."""
-BLOCKS_AT_ONCE = 256
+BLOCKS_AT_FIRST = 16
+"""To look ahead; most transfers are over by then, and the others double it."""
 BLOCKS_AT_MOST = 2**24
 
 
@@ -60,12 +61,22 @@ class Link:
         """What the client can send right now on this band; 0 in outage."""
         return self._look(client, band_hz, at_s)[2]
 
+    def rate_of_band(self, client: int, at_s: float) -> Callable[[float], float]:
+        """The rate as a function of the band in Hz, for whoever cuts bands to measure; the channel is looked at once."""
+        snr = self.sky.snr(client, np.array([at_s]))
+
+        def rate_bps(band_hz: float) -> float:
+            here = snr * (REFERENCE_HZ / band_hz) if self.noise_follows_band else snr
+            return band_hz * float(self.rule.efficiency(here)[0])
+
+        return rate_bps
+
     def transfer_s(self, clients: Sequence[int], bits: float, band_hz: float, start_s: float) -> tuple[float, bool]:
         """How long `bits` take at the rate of the worst of `clients`, and whether they arrive or are given up."""
         if self.steady:
             rate_bps = min([self.rate_bps(client, band_hz, 0.0) for client in clients])
             return (bits / rate_bps, True) if rate_bps > 0 else (self.patience_s, False)
-        left_bits, now_s, silent_s, blocks, seen = bits, start_s, 0.0, BLOCKS_AT_ONCE, 0
+        left_bits, now_s, silent_s, blocks, seen = bits, start_s, 0.0, BLOCKS_AT_FIRST, 0
         while seen < BLOCKS_AT_MOST:
             edges_s = self.sky.edges(now_s, blocks)
             spans_s = np.diff(edges_s)
@@ -92,12 +103,13 @@ class Link:
         """Bits that pass between two instants at the rate of the worst of `clients`."""
         if self.steady:
             return min(self.rate_bps(client, band_hz, 0.0) for client in clients) * (end_s - start_s)
-        moved_bits, now_s = 0.0, start_s
+        moved_bits, now_s, blocks = 0.0, start_s, BLOCKS_AT_FIRST
         while now_s < end_s:
-            edges_s = self.sky.edges(now_s, BLOCKS_AT_ONCE)
+            edges_s = self.sky.edges(now_s, blocks)
             spans_s = np.diff(np.minimum(edges_s, end_s))
             moved_bits += float(np.sum(self._rates(clients, band_hz, edges_s[:-1]) * spans_s))
             now_s = float(edges_s[-1])
+            blocks = min(2 * blocks, 2**16)
         return moved_bits
 
     def _look(self, client: int, band_hz: float, at_s: float) -> tuple[float, float, float]:

@@ -36,9 +36,8 @@ class WorldSpec(Spec):
     @model_validator(mode="after")
     def _fit_together(self) -> WorldSpec:
         radio, access = self.radio, self.cell.access
-        noise_follows_band = radio.path_loss is not None or radio.reading == "snr_at_1mhz"
-        if access == "makespan" and noise_follows_band and radio.rate.kind in STEPPED_RATES:
-            raise ValueError("cell.access makespan with noise that follows the band needs radio.rate shannon or gap")
+        if access == "makespan" and radio.rate.kind in STEPPED_RATES:
+            raise ValueError("cell.access makespan plans with smooth rates: radio.rate must be shannon or gap")
         if access in ("ofdma", "makespan") and radio.reading == "power_for_snr" and radio.path_loss is None:
             raise ValueError("radio.reading power_for_snr needs a band of known width: cell.access dedicated or tdma")
         return self
