@@ -62,7 +62,7 @@ class Link:
         return self._look(client, band_hz, at_s)[2]
 
     def rate_of_band(self, client: int, at_s: float) -> Callable[[float], float]:
-        """The rate as a function of the band in Hz, for whoever cuts bands to measure; the channel is looked at once."""
+        """The rate as a function of the band in Hz, for whoever cuts bands to measure; one look at the channel."""
         snr = self.sky.snr(client, np.array([at_s]))
 
         def rate_bps(band_hz: float) -> float:
