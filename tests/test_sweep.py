@@ -23,7 +23,8 @@ from wflsim.scenario import build, dump, load
 from wflsim.scenario.source import parse
 from wflsim.store import Store
 from wflsim.sweep import cells as cells_module
-from wflsim.sweep.cells import plan, tasks
+from wflsim.sweep import run as run_module
+from wflsim.sweep.cells import plan, tasks, work
 from wflsim.sweep.regimes import regimes
 from wflsim.sweep.run import run_sweep
 
@@ -168,6 +169,46 @@ def test_a_worker_that_dies_takes_only_its_own_task_with_it(tmp_path):
     assert isinstance(answers.pop(2), ValueError)
     assert answers == {0: 0, 3: 30, 4: 40}
     assert dict(Here().run(_dies, jobs[1:2])) == {0: 10}
+
+
+def _work_of_a_mortal(task):
+    mark = Path(os.environ["WFLSIM_STORE"]) / "died"
+    original = cells_module.play
+
+    def play(cell, curve):
+        if cell.regime == 2 and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(cell, curve)
+
+    cells_module.play = play
+    try:
+        return work(task)
+    finally:
+        cells_module.play = original
+
+
+def test_two_processes_one_of_which_is_killed_give_the_bytes_of_one(tmp_path, monkeypatch):
+    run_sweep(small(GRID), tmp_path / "one", workers=1)
+    monkeypatch.setenv("WFLSIM_STORE", str(tmp_path / "other"))
+    monkeypatch.setattr(run_module, "work", _work_of_a_mortal)
+    run_sweep(small(GRID), tmp_path / "two", workers=2)
+    assert (tmp_path / "other/died").exists()
+    assert bytes_of(tmp_path / "one") == bytes_of(tmp_path / "two")
+
+
+def test_ctrl_c_leaves_a_valid_folder_and_130(tmp_path):
+    (tmp_path / "big.yaml").write_text(BIG.replace("rounds: 5", "rounds: 500"))
+    command = [sys.executable, "-m", "wflsim", "run", "big.yaml", "--workers", "2", "--out", "out"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while process.poll() is None and not list(Store().root.glob("locks/*")):
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "the same command goes on" in stderr
+    assert "Traceback" not in stderr
+    assert json.loads((tmp_path / "out/run.json").read_text())["status"] == "interrupted"
 
 
 BIG = """

@@ -1,4 +1,4 @@
-"""The command line: `wflsim run | check | list | new`. torch is imported only by commands that train."""
+"""The command line: `wflsim run | tune | compare | check | list | new`. Only commands that train import torch."""
 
 from wflsim.cli.main import app, main
 

@@ -85,6 +85,7 @@ def check(
 ) -> None:
     """Validate scenarios without running them, and say what would run."""
     from wflsim.scenario import Scenario, load
+    from wflsim.sweep.regimes import regimes
 
     if schema:
         sys.stdout.write(json.dumps(Scenario.model_json_schema(), indent=2) + "\n")
@@ -95,16 +96,23 @@ def check(
     good = []
     for file in files:
         try:
-            good.append((file, load(file, overrides or [])))
+            loaded = load(file, overrides or [])
+            good.append((file, loaded, len(regimes(loaded))))
         except ScenarioError as error:
             findings.append(str(error))
     if findings:
         raise ScenarioError("\n".join(findings))
     from wflsim.cli.preview import preview
 
-    for file, loaded in good:
+    for file, loaded, count in good:
         out.print(f"{file}: ok", markup=False, highlight=False)
-        out.print(preview(loaded))
+        if loaded.sweep is not None:
+            keys = ", ".join(loaded.sweep.keys)
+            out.print(f"{count} regimes of {keys}; below, one without them", markup=False, highlight=False)
+        if loaded.tune is not None and loaded.tune.rounds_to_target is not None:
+            out.print("rounds to target are given: `wflsim tune` trains nothing", markup=False, highlight=False)
+        else:
+            out.print(preview(loaded))
 
 
 @app.command(name="list")

@@ -16,7 +16,7 @@ from wflsim.experiment import RUNS, opened
 from wflsim.files import Busy, write
 from wflsim.scenario import Scenario, slug
 from wflsim.store import Store
-from wflsim.sweep.cells import Cell, Finished, plan, tasks, work
+from wflsim.sweep.cells import Cell, Finished, Task, plan, tasks, work
 from wflsim.sweep.regimes import Regime, regimes
 from wflsim.tables import FACTS, over_seeds
 
@@ -90,11 +90,15 @@ def compute(
     workers = workers or os.cpu_count() or 1
     failed: dict[str, Finished] = {}
     attempts = dict.fromkeys(missing, 0)
+    workers = min(workers, len(tasks(missing.values(), store.root, 1, False)))
+    # With fewer trainings than cores, each may use several: results do not depend on it.
+    threads = max(1, (os.cpu_count() or 1) // max(1, workers)) if engine_name == "local" else 1
     wait = False
-    with engine(engine_name, min(workers, len(tasks(missing.values(), store.root, 1, wait)))) as runner:
+    with engine(engine_name, workers) as runner:
         while missing:
             before = len(missing)
-            for finished in _once(runner, list(missing.values()), store, wait):
+            jobs = tasks(missing.values(), store.root.resolve(), threads, wait)
+            for finished in _once(runner, jobs, store):
                 if finished.record is not None:
                     if not store.has_cell(finished.name):  # it was computed on another machine
                         store.put_cell(finished.name, finished.record)
@@ -110,9 +114,8 @@ def compute(
     return {**failed, **done}
 
 
-def _once(runner: Engine, cells: list[Cell], store: Store, wait: bool) -> Iterator[Finished]:
-    """One pass over cells; a cell that another process is computing comes back without record and failure."""
-    jobs = tasks(cells, store.root.resolve(), 1, wait)
+def _once(runner: Engine, jobs: Sequence[Task], store: Store) -> Iterator[Finished]:
+    """One pass; a cell that another process is computing comes back without record and failure."""
     for number, answer in runner.run(work, jobs):
         if isinstance(answer, Busy):
             yield from (Finished(cell.name, store.cell(cell.name), "") for cell in jobs[number].cells)
