@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from wflsim.report.series import Series
-from wflsim.tables import cumulated
 
 Floats = NDArray[np.float64]
 
@@ -42,8 +40,12 @@ def curve(series: Series, metric: str, axis: str, points: int) -> Curve | None:
 
     A run that has ended keeps its last value: it stopped because it was there, or because it could go no further.
     """
-    runs = [_evaluations(rounds, metric, axis) for rounds in series.rounds.values()]
-    runs = [run for run in runs if len(run[0])]
+    runs = []
+    for seed, rounds in series.rounds.items():
+        y = rounds[metric].to_numpy(float)
+        seen = ~np.isnan(y)
+        if seen.any():
+            runs.append((series.costs[seed][axis].to_numpy(float)[seen], y[seen]))
     if not runs:
         return None
     start, end = max(x[0] for x, _ in runs), max(x[-1] for x, _ in runs)
@@ -56,13 +58,6 @@ def decimated(series: Sequence[Series], points: int) -> bool:
     """Whether some run has more evaluations than its curve has points."""
     counts = (int(rounds["worst"].notna().sum()) for each in series for rounds in each.rounds.values())
     return max(counts, default=0) > points
-
-
-def _evaluations(rounds: pd.DataFrame, metric: str, axis: str) -> tuple[Floats, Floats]:
-    costs = cumulated(rounds)
-    costs["bits"] = costs["up_bits"] + costs["down_bits"]
-    seen = rounds[metric].notna().to_numpy()
-    return costs[axis].to_numpy(float)[seen], rounds[metric].to_numpy(float)[seen]
 
 
 def _grid(runs: Sequence[tuple[Floats, Floats]], start: float, end: float, points: int) -> Floats:

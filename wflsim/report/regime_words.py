@@ -74,7 +74,7 @@ def sweep_warnings(sweep: Sweep) -> list[str]:
                     f"{policy} missed the target on some seed in {missed} of {len(rows)} regimes; those count with all "
                     f"they spent, so its costs there are lower bounds"
                 )
-    bad = sweep.cells[~sweep.cells["status"].isin(["done", "nan"])]
+    bad = sweep.cells[~sweep.cells["status"].isin(["done", ""])]
     found += [f"{count} cells ended as “{status}”" for status, count in bad["status"].value_counts().items()]
     return found
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wflsim.report.source import Folder
+from wflsim.report.source import HUGE, Folder
 from wflsim.tables import COSTS, FACTS, over_seeds
 
 NUMBER = re.compile(r"^\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([a-zA-Z%/]*)\s*$")
@@ -54,12 +54,12 @@ def read_sweep(folder: Folder) -> Sweep | None:
     if cells is None:
         return None
     cells = cells.reindex(columns=[*dict.fromkeys([*cells.columns, *FACTS, "status", "reason"])])
-    cells[list(FACTS)] = cells[list(FACTS)].apply(pd.to_numeric, errors="coerce")
+    cells[list(FACTS)] = cells[list(FACTS)].apply(numbers)
     cells["reached"] = (cells["reached"] > 0).astype(float)
-    cells[["policy", *keys, "status", "reason"]] = cells[["policy", *keys, "status", "reason"]].astype(str)
+    cells[["policy", *keys, "status", "reason"]] = cells[["policy", *keys, "status", "reason"]].fillna("").astype(str)
     failed = cells[list(COSTS)].isna().any(axis=1)
     if failed.any():
-        why = "; ".join(dict.fromkeys(reason for reason in cells[failed]["reason"] if reason != "nan"))[:200]
+        why = "; ".join(dict.fromkeys(reason for reason in cells[failed]["reason"] if reason))[:200]
         folder.missing.append(
             f"cells.csv: {int(failed.sum())} of {len(cells)} cells have no result{f' ({why})' if why else ''}"
         )
@@ -88,13 +88,23 @@ def read_tune(folder: Folder) -> Tune | None:
     if chosen is None:
         return None
     for name in ("tau_star", "cost", "cost_low", "cost_high", "p_reach"):
-        chosen[name] = pd.to_numeric(chosen[name], errors="coerce") if name in chosen else np.nan
-    chosen[["policy", *keys]] = chosen[["policy", *keys]].astype(str)
+        chosen[name] = numbers(chosen[name]) if name in chosen else np.nan
+    chosen[["policy", *keys]] = chosen[["policy", *keys]].fillna("").astype(str)
     chosen["edge"] = [truly(value) for value in chosen["edge"]] if "edge" in chosen else False
     chosen["unit"] = chosen["unit"].fillna("") if "unit" in chosen else ""
     costs = folder.frame("costs.csv", ["policy", "regime", "tau", "cost"])
     curves = folder.frame("curves.csv", ["policy", "tau", "seed", "rounds_to_target"])
+    for frame in (frame for frame in (costs, curves) if frame is not None):
+        frame["policy"] = frame["policy"].fillna("").astype(str)
+        for name in set(frame.columns) & {"tau", "cost", "cost_low", "cost_high", "p_best", "rounds_to_target"}:
+            frame[name] = numbers(frame[name])
     return Tune(keys, chosen, costs, curves, _notes(folder))
+
+
+def numbers(column: pd.Series) -> pd.Series:
+    """As floats; what is no number of ours is missing."""
+    values = pd.to_numeric(column, errors="coerce")
+    return values.where(values.abs() <= HUGE)
 
 
 def ordered(values: Sequence[str]) -> list[str]:

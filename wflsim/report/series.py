@@ -12,7 +12,7 @@ import pandas as pd
 
 from wflsim.report.palette import Style, style
 from wflsim.report.source import Folder
-from wflsim.tables import hit
+from wflsim.tables import cumulated, hit
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Series:
         """For plotly, which reads a little HTML in texts."""
         return escape(self.label, quote=False)
 
-    @property
+    @cached_property
     def row(self) -> dict[str, Any]:
         """The summary's line."""
         return self.folder.policies[self.policy]
@@ -52,6 +52,12 @@ class Series:
     @cached_property
     def runs(self) -> pd.DataFrame:
         return self.folder.runs[self.folder.runs["policy"] == self.policy]
+
+    @cached_property
+    def costs(self) -> dict[int, pd.DataFrame]:
+        """seed -> what each round had taken in all, bits of both directions together too."""
+        sums = {seed: cumulated(rounds) for seed, rounds in self.rounds.items()}
+        return {seed: frame.assign(bits=frame["up_bits"] + frame["down_bits"]) for seed, frame in sums.items()}
 
     def last_round(self, seed: int) -> int:
         """The round that reached the target; the last one, if none did."""

@@ -8,8 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
+from numpy.typing import NDArray
 
 from wflsim.errors import StoreError
 from wflsim.record import TABLES
@@ -17,6 +19,10 @@ from wflsim.tables import FINALS, Results
 
 MAY_BE_EMPTY = {"average", "worst", "std", "worst10", "jain", "loss", "accuracy", "lam", "snr_db", "rate_bps"}
 TEXT = {"activity", "outcome"}
+INTEGERS = ("round", "client", "phase")
+HUGE = 1e30
+MANY = 1e6
+"""No quantity of ours is huge and no run has so many rounds or clients: beyond it, a digit was lost."""
 
 
 class Folder(Results):
@@ -100,8 +106,13 @@ class Folder(Results):
             if not path.exists():
                 continue
             try:
-                frame = pd.read_csv(path)
-                found[seed] = frame.astype({"client": int, "class": str, "samples": float})
+                frame = pd.read_csv(path, dtype={"class": str}, keep_default_na=False, na_values={"samples": ""})
+                frame = frame.astype({"client": int, "samples": float})
+                if not frame["samples"].between(0, HUGE).all() or not (frame["samples"] > 0).any():
+                    raise ValueError("not counts of samples")
+                if "test_samples" in frame:
+                    frame = frame.astype({"test_samples": int})
+                found[seed] = frame
             except (OSError, ValueError, KeyError) as error:
                 self.missing.append(f"{path}: {_why(error)}")
         return found
@@ -135,24 +146,14 @@ class Folder(Results):
         except (OSError, ValueError) as error:
             self.missing.append(f"{self._short(path)}: {_why(error)}")
             return None
-        whole = pd.Series(True, index=frame.index)
-        for field in fields:
-            if field in TEXT:
-                whole &= frame[field].notna()
-                continue
-            if not pd.api.types.is_numeric_dtype(frame[field]):
-                given = frame[field].notna()
-                frame[field] = pd.to_numeric(frame[field], errors="coerce")
-                whole &= frame[field].notna() | ~given
-            if field not in MAY_BE_EMPTY:
-                whole &= frame[field].notna()
+        whole = _whole(frame, fields)
         if not whole.all():
             self.missing.append(f"{self._short(path)}: {int((~whole).sum())} damaged rows left out")
             frame = frame[whole].reset_index(drop=True)
         if not len(frame):
             self.missing.append(f"{self._short(path)}: no rows")
             return None
-        return frame.astype({field: int for field in ("round", "client", "phase") if field in fields})
+        return frame.astype({field: int for field in INTEGERS if field in fields})
 
     def _mapping(self, name: str, parse: Any) -> dict[str, Any]:
         path = self.folder / name
@@ -186,6 +187,22 @@ class Folder(Results):
 
 def _fields(name: str) -> list[str]:
     return list(getattr(TABLES[name], "_fields"))  # noqa: B009
+
+
+def _whole(frame: pd.DataFrame, fields: Sequence[str]) -> NDArray[np.bool_]:
+    """Which rows have all they need; columns that held a stray word become numbers on the way."""
+    numeric = [field for field in fields if field not in TEXT]
+    whole = frame[[field for field in fields if field in TEXT]].notna().to_numpy().all(axis=1)
+    for field in numeric:
+        if not pd.api.types.is_numeric_dtype(frame[field]):
+            given = frame[field].notna()
+            frame[field] = pd.to_numeric(frame[field], errors="coerce")
+            whole &= (frame[field].notna() | ~given).to_numpy()
+    values = frame[numeric].to_numpy(float)
+    needed = np.array([field not in MAY_BE_EMPTY for field in numeric])
+    counts = values[:, [field in INTEGERS for field in numeric]]
+    whole &= ~np.isnan(values[:, needed]).any(axis=1) & ~(np.abs(values) > HUGE).any(axis=1)
+    return np.asarray(whole & ~((counts < 0) | (counts > MANY)).any(axis=1))
 
 
 def _read_csv(path: Path, fields: list[str]) -> pd.DataFrame:

@@ -104,7 +104,7 @@ def warnings(folder: Folder) -> list[str]:
         f"{label} {percent(row['final_worst'])} (by chance {percent(floor)})"
         for label, row in folder.policies.items()
         if (floor := noise_floor(folder, row["final_average"])) is not None
-        and float(np.nanmax([row["final_worst"], row["final_worst_high"]])) >= floor
+        and (row["final_worst"] >= floor or row["final_worst_high"] >= floor)
     ]
     if near:
         found.append(
