@@ -241,8 +241,8 @@ def test_bad_traces_are_explained(tmp_path, text):
 
 
 def test_a_missing_trace_is_named():
-    with pytest.raises(ScenarioError, match=r"there is no file nowhere\.csv"):
-        TraceSky(TraceSpec(file="nowhere.csv"))
+    with pytest.raises(ValidationError, match=r"no such file: nowhere\.csv; names are relative to the scenario file"):
+        TraceSpec(file="nowhere.csv")
 
 
 @pytest.mark.parametrize(

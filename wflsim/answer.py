@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -104,7 +105,15 @@ def notes(results: Results) -> list[str]:
                 f"{label} missed the target on {missed} of {len(runs)} seeds; those count with all they spent, "
                 f"so its costs are lower bounds"
             )
-        asked, delivered = runs["asked"].sum(), runs["delivered"].sum()
-        if delivered < asked:
-            found.append(f"{label}: {asked - delivered:.0f} of {asked:.0f} replies were lost or late")
+    for label, runs in results.world.groupby("policy", sort=False):
+        if failed := int(runs["failed_orders"].sum()):
+            counts = Counter[str]()
+            for cell in runs["failures"]:
+                counts.update({why: int(times) for why, times in (pair.split(":") for pair in cell.split())})
+            why = ", ".join(f"{times} {outcome}" for outcome, times in counts.most_common())
+            found.append(f"{label}: {failed} orders brought no reply ({why})")
+        dead = runs["dead_clients"]
+        if dead.any():
+            first, hit = runs["lifetime_rounds"].min(), int((dead > 0).sum())
+            found.append(f"{label}: batteries died on {hit} of {len(runs)} seeds, the first in round {first:.0f}")
     return found

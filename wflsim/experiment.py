@@ -60,6 +60,7 @@ def run(
         results = Results(folder)
         write(folder / "summary.csv", results.summary.to_csv(index=False))
         write(folder / "runs.csv", results.runs.to_csv(index=False))
+        write(folder / "world.csv", results.world.to_csv(index=False))
     return results
 
 

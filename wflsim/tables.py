@@ -15,6 +15,8 @@ import yaml
 from scipy import stats
 
 from wflsim.errors import StoreError
+from wflsim.record import Leg
+from wflsim.world.facts import world_facts
 
 LEVEL = 0.95
 COSTS = {
@@ -169,6 +171,28 @@ class Results:
             {"policy": key[0], "seed": key[1], **run_facts(group, self.target)}
             for key, group in cast("Any", groups)
         ]
+        return pd.DataFrame(rows)
+
+    @cached_property
+    def world(self) -> pd.DataFrame:
+        """One line per (policy, seed) about time and radio: straggler, failures, lifetime, joules by cause."""
+        rows = []
+        for (label, seed), legs in cast("Any", self.legs.groupby(["policy", "seed"], sort=False)):
+            facts = world_facts([], [Leg(*row) for row in legs[list(Leg._fields)].itertuples(index=False)])
+            by_cause = {f"{cause}_j": joules for cause, joules in sorted(facts.energy_j.items())}
+            rows.append(
+                {
+                    "policy": label,
+                    "seed": seed,
+                    "straggler": facts.straggler,
+                    "straggler_share": facts.straggler_share,
+                    "lifetime_rounds": facts.lifetime_rounds,
+                    "dead_clients": facts.dead,
+                    "failed_orders": sum(facts.failures.values()),
+                    "failures": " ".join(f"{why}:{times}" for why, times in sorted(facts.failures.items())),
+                    **by_cause,
+                }
+            )
         return pd.DataFrame(rows)
 
     @cached_property

@@ -13,13 +13,16 @@ from rich.console import Console
 
 def compare(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Result folders of `wflsim run`.")],
+    out: Annotated[Path, typer.Option(help="The report, an HTML file.")] = Path("comparison.html"),
     as_json: Annotated[bool, typer.Option("--json", help="Print lines and paired differences as JSON.")] = False,
 ) -> None:
     """Put result folders side by side: policies x regimes, and paired differences on common seeds."""
     from wflsim.cli.comparison import show
+    from wflsim.cli.report import leave_report
     from wflsim.compare import compare as join
 
     comparison = join(folders)
+    leave_report(Console(stderr=as_json), folders, out)
     if as_json:
         frames = comparison._asdict().items()
         records = {name: json.loads(frame.to_json(orient="records", double_precision=15)) for name, frame in frames}

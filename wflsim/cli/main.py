@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wflsim.cli.compare import compare
+from wflsim.cli.report import leave_report, report
 from wflsim.cli.tune import tune
 from wflsim.errors import ScenarioError, WflsimError
 
@@ -63,10 +64,12 @@ def run(
 
         with interruptible():
             sweep(loaded, folder, workers, fresh, engine, as_json, console)
+        leave_report(console, [folder])
         return
     cells = [(f"{cell.folder.parent.name} seed {cell.seed}", cell.folder) for cell in experiment.cells(loaded, folder)]
     with interruptible(), progress(console, cells, loaded.stop.rounds):
         results = experiment.run(loaded, folder, workers, fresh)
+    leave_report(console, [folder])
     if as_json:
         records = json.loads(results.summary.to_json(orient="records", double_precision=15))
         sys.stdout.write(json.dumps({"answer": answer(results), "folder": str(folder), "summary": records}) + "\n")
@@ -178,6 +181,7 @@ def interruptible() -> Iterator[None]:
 
 app.command()(compare)
 app.command()(tune)
+app.command()(report)
 
 
 def main() -> None:

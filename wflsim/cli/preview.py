@@ -8,7 +8,9 @@ from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from wflsim.answer import duration, si
 from wflsim.drive.loop import drive
@@ -19,7 +21,7 @@ from wflsim.policies.base import Policy
 from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
 from wflsim.scenario import Scenario
 from wflsim.world.carrier import World
-from wflsim.world.spec import influences
+from wflsim.world.spec import influences, remarks
 
 
 class _Last:
@@ -38,8 +40,8 @@ class Fact(NamedTuple):
     run_s: float
 
 
-def preview(scenario: Scenario) -> Table:
-    """Clients, model, payload, memory, mode and duration, a column per policy."""
+def preview(scenario: Scenario) -> Group:
+    """Clients, model, payload, memory, mode and duration, a column per policy; below, what to know beforehand."""
     seed = scenario.seeds[0]
     learner = build(scenario.data, scenario.partition, scenario.model, scenario.train, scenario.clients, seed)
     blank = learner.snapshot()
@@ -61,7 +63,7 @@ def preview(scenario: Scenario) -> Table:
         table.add_column(label, justify="right")
     for name in facts[0].rows:
         table.add_row(name, *(fact.rows[name] for fact in facts))
-    return table
+    return Group(table, *(Text(remark) for remark in remarks(scenario.world)))
 
 
 def mode(scenario: Scenario, policy: Policy) -> str:

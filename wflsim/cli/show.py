@@ -40,4 +40,15 @@ def summary_table(results: Results) -> Table:
         table.add_row(f"{heading}, last", *(interval(row, name, percent) for row in rows))
     table.add_row("round latency p50", *(interval(row, "latency_p50_s", duration) for row in rows))
     table.add_row("round latency p95", *(interval(row, "latency_p95_s", duration) for row in rows))
+    table.add_row("straggler (share of phases)", *(_straggler(results, row["policy"]) for row in rows))
     return table
+
+
+def _straggler(results: Results, policy: str) -> str:
+    """The client that most often kept a phase waiting, seed by seed the same or not."""
+    runs = results.world[results.world["policy"] == policy]
+    clients = runs["straggler"].dropna().astype(int)
+    if clients.empty:
+        return "-"
+    often = int(clients.mode().iloc[0])
+    return f"client {often} ({percent(float(runs['straggler_share'][clients.index][clients == often].mean()))})"

@@ -28,7 +28,8 @@ def tau_map(found: Study) -> Iterator[Table]:
 
 def _map(found: Study, policy: str, rows: list[str], columns: list[str]) -> Table:
     down, across = (key.rsplit(".", 1)[-1] for key in found.keys)
-    table = Table(title=Text(f"{policy}: tau* (cost), {down} down, {across} across"), title_justify="left")
+    words = Text(f"{policy}: tau* (cost), {down} down, {across} across")
+    table = Table(title=words, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("")
     for column in columns:
         table.add_column(Text(column), justify="right")

@@ -30,6 +30,7 @@ def tune(
     as_json: Annotated[bool, typer.Option("--json", help="Print the map as JSON, for scripts.")] = False,
 ) -> None:
     """Which number of local steps tau reaches the target for the least energy, time or cost, in every regime."""
+    from wflsim.cli.report import leave_report
     from wflsim.experiment import RUNS
     from wflsim.scenario import load, slug
 
@@ -52,6 +53,7 @@ def tune(
 
     with console.status("training and replaying"):
         folder, found = ask(loaded, folder, workers, fresh, engine, say)
+    leave_report(console, [folder])
     if as_json:
         result = {"answer": answer(found), "notes": found.notes, "folder": str(folder)}
         for name, frame in tables(found).items():

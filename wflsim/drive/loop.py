@@ -102,6 +102,8 @@ def drive(
         start_s = carrier.now_s
         steps: list[Step] = []
         delivered = draws = 0
+        evaluation: Evaluation | None = None
+        exhausted: str | None = None
         flow = source.round(s)
         answer: Any = None
         try:
@@ -109,7 +111,7 @@ def drive(
                 try:
                     demand = flow.send(answer)
                 except StopIteration as done:
-                    evaluation: Evaluation | None = done.value
+                    evaluation = done.value
                     break
                 if isinstance(demand, Draw):
                     answer = select(demand, carrier, clients, seed, s, draws)
@@ -120,12 +122,15 @@ def drive(
                 outcomes = answer if isinstance(answer, list) else [answer] if answer else []
                 delivered += sum(outcome.fate == "delivered" for outcome in outcomes)
         except Exhausted as reason:
-            return str(reason)
+            exhausted = str(reason)
+            if not steps:
+                return exhausted
         carrier.end_round()
         legs = carrier.take_legs()
         row = round_row(s, start_s, carrier.now_s, steps, delivered, legs, evaluation)
         sink.round(TraceRound(s, steps, evaluation), row, client_rows(s, evaluation), legs)
-        verdict = stop(row)
+        # A round in which the last client died was not finished, but it was paid for.
+        verdict = exhausted or stop(row)
         if verdict is not None:
             return verdict
     raise AssertionError("count() does not end")

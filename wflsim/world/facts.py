@@ -59,13 +59,13 @@ def latency_s(rounds: Sequence[RoundRow]) -> tuple[float, float]:
 
 
 def stragglers(legs: Iterable[Leg]) -> Counter[int]:
-    """How often each client was the last to end its order in a phase; a phase of one has no straggler."""
+    """How often each client was the last to end its order in a phase; nobody, where all or several end together."""
     found: Counter[int] = Counter()
     for _, phase in groupby(sorted(last_legs(legs), key=_phase), key=_phase):
         # At a deadline several are cut at the same instant: the one whose last leg began last had least left to do.
-        ends = [(leg.end_s, -leg.start_s, leg.client) for leg in phase]
-        if len(ends) > 1:
-            found[max(ends)[2]] += 1
+        ends = sorted(((leg.end_s, -leg.start_s, leg.client) for leg in phase), reverse=True)
+        if len(ends) > 1 and ends[0][:2] != ends[1][:2]:
+            found[ends[0][2]] += 1
     return found
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 
 from wflsim.errors import ScenarioError
-from wflsim.units import Spec
+from wflsim.units import InputFile, Spec
 from wflsim.world.rates import Floats
 
 
 class TraceSpec(Spec):
-    """Where the file is, as seen from where wflsim is started."""
+    """Where the file is, as seen from the scenario file."""
 
-    file: str
+    file: InputFile
 
 
 class TraceSky:
@@ -65,8 +65,6 @@ def _read(path: Path) -> tuple[Floats, Floats]:
             lines = path.read_text(encoding="utf-8").splitlines()[1:]
             table = np.array([[float(field) for field in line.split(",")] for line in lines if line.strip()])
             time_s, snr_db = table[:, 0], table[:, 1:]
-    except FileNotFoundError:
-        raise ScenarioError(f"radio.trace.file: there is no file {path} (seen from {Path.cwd()})") from None
     except (OSError, ValueError, KeyError, IndexError, zipfile.BadZipFile) as error:
         raise ScenarioError(
             f"radio.trace.file: cannot read {path} as an SNR trace ({error}); "
