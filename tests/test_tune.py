@@ -19,7 +19,7 @@ from wflsim.record import Evaluation, TraceRound
 from wflsim.scenario import build, load
 from wflsim.scenario.source import parse
 from wflsim.tune.choice import choose
-from wflsim.tune.costs import hitting_round
+from wflsim.tune.costs import reach
 from wflsim.tune.folder import answer, tables, tune
 from wflsim.tune.published import rounds_law
 from wflsim.tune.search import Progress, search
@@ -42,7 +42,7 @@ def small(*overrides):
     return build(parse(SMALL, "small.yaml"), ["policies=[{name: drdm, m: 4, tau: 3, eta: 0.1}]", *overrides])
 
 
-TUNED = ("stop.rounds=30", "stop.target={accuracy: 0.5}", "seeds=3", "tune.tau=[1, 3, 8]")
+TUNED = ("stop.rounds=30", "stop.target={accuracy: 0.5, hold: 3}", "seeds=3", "tune.tau=[1, 3, 8]")
 REGIMES = "sweep={grid: {radio.snr: [-10 dB, 20 dB], radio.bandwidth: [20 kHz, 1 MHz]}}"
 
 
@@ -92,10 +92,11 @@ def test_the_hitting_round_is_the_first_of_the_held_evaluations():
         return TraceRound(number, [], None if value is None else Evaluation([value, 1.0], [0.0, 0.0], None))
 
     trace = [entry(s, value) for s, value in enumerate([0.9, None, 0.2, 0.9, None, 0.95])]
-    assert hitting_round(trace, Target(accuracy=0.8)) == 0
-    assert hitting_round(trace, Target(accuracy=0.8, hold=2)) == 3
-    assert hitting_round(trace, Target(accuracy=0.8, hold=3)) is None
-    assert hitting_round(trace, Target(accuracy=0.55, metric="average", hold=3)) == 0
+    assert reach(trace, Target(accuracy=0.8)) == (0, True)
+    assert reach(trace, Target(accuracy=0.8, hold=2)) == (3, True)
+    assert reach(trace, Target(accuracy=0.8, hold=3)) == (3, False)
+    assert reach(trace[:3], Target(accuracy=0.8, hold=2)) == (None, False)
+    assert reach(trace, Target(accuracy=0.55, metric="average", hold=3)) == (0, True)
 
 
 class Scripted:
@@ -129,8 +130,10 @@ def test_no_tau_is_given_up_while_the_incumbent_misses_sometimes():
     assert search([1, 2], curves) == set()
 
 
-def test_the_map_by_replay_is_the_map_by_training_in_every_regime(tmp_path, monkeypatch):
-    """The same question with replay forbidden: every number of it comes out the same."""
+@pytest.mark.parametrize("blocks", [3, 40])
+def test_the_map_by_replay_is_the_map_by_training_in_every_regime(tmp_path, monkeypatch, blocks):
+    """The same question with replay forbidden: every number of it comes out the same, whatever the blocks."""
+    monkeypatch.setattr("wflsim.tune.curves.BLOCKS", blocks)
     scenario = small(*TUNED, REGIMES)
     replayed = study(scenario, workers=1)
     assert replayed.trained_rounds > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from wflsim.answer import duration, si
 from wflsim.drive.stop import Target
@@ -40,19 +40,28 @@ def shown(spec: TuneSpec, value: float) -> str:
     return si(value, "J") if spec.objective == "energy" else f"{value:.4g}"
 
 
-def hitting_round(trace: Sequence[TraceRound], target: Target) -> int | None:
-    """The round whose evaluation first shows the target, which is then held; None as long as that is not known."""
-    first, held = 0, 0
+class Reach(NamedTuple):
+    """Where a curve stands with its target."""
+
+    first: int | None
+    """The round whose evaluation began to show the target; None if the latest does not show it."""
+    held: bool
+    """Shown by as many evaluations in a row as asked: it was reached, in that first round."""
+
+
+def reach(trace: Sequence[TraceRound], target: Target) -> Reach:
+    """At the first round where the target is held, or else at the end of the trace."""
+    first: int | None = None
+    held = 0
     for entry in trace:
         if entry.evaluation is None:
             continue
         value = metrics(entry.evaluation.accuracy)[target.metric]
         if value is None or value < target.accuracy:
-            held = 0
+            first, held = None, 0
             continue
-        if held == 0:
-            first = entry.round
+        first = entry.round if first is None else first
         held += 1
         if held == target.hold:
-            return first
-    return None
+            return Reach(first, True)
+    return Reach(first, False)

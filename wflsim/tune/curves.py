@@ -25,7 +25,7 @@ from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TuneSpec
 from wflsim.store import Store
-from wflsim.tune.costs import cost_of, energy_column, hitting_round
+from wflsim.tune.costs import Reach, cost_of, energy_column, reach
 from wflsim.tune.search import Progress
 from wflsim.world.carrier import World
 
@@ -65,11 +65,16 @@ class Line:
         self.flops = 0.0
         self.ended = False
         """It diverged: there is no further round."""
-        self.hit: int | None = None
+        self._reach = Reach(None, False)
         self._stop: StopSpec = scenario.stop
         self._worlds: list[_Walk] | None = None
         self._specs = worlds
         self._tune = spec
+
+    @property
+    def hit(self) -> int | None:
+        """The round in which the target was reached."""
+        return self._reach.first if self._reach.held else None
 
     @property
     def finished(self) -> bool:
@@ -84,13 +89,15 @@ class Line:
             raise StoreError(f"{store.root}: a trace that was just written is gone; do not prune while tuning")
         self.trace, self.flops = held.trace[:rounds], held.flops_per_sample
         self.ended = held.ended is not None and len(held.trace) < rounds
-        self.hit = hitting_round(self.trace, target)
+        self._reach = reach(self.trace, target)
 
     def costs(self) -> list[tuple[float, bool]]:
         """Per regime: spent to the target or so far, and whether it was reached within the budgets."""
         if self._worlds is None:
             self._worlds = [_Walk(spec, self.seed, self.flops, self._tune) for spec in self._specs]
-        upto = len(self.trace) if self.hit is None else self.hit + 1
+        # Once the target shows, the run may prove to have reached it there: what follows is not yet certain to count.
+        first = self._reach.first
+        upto = len(self.trace) if first is None or (self.finished and self.hit is None) else first + 1
         for walk in self._worlds:
             walk.advance(self.trace[:upto])
         found = [(walk.cost, self.hit is not None and walk.rounds > self.hit) for walk in self._worlds]
