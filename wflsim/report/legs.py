@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,6 +35,8 @@ class Story:
     asynchronous: bool = False
     """Some client was at work on an older version when a round began."""
     windows: list[Window] = field(default_factory=list)
+    world: list[dict[str, Any]] = field(default_factory=list)
+    """Per seed: orders that brought no reply, by why, and clients whose battery died."""
 
 
 def story(series: Series) -> Story | None:
@@ -41,6 +44,7 @@ def story(series: Series) -> Story | None:
     energy: list[pd.DataFrame] = []
     lengths: defaultdict[tuple[int, str], list[np.ndarray]] = defaultdict(list)
     lasts: list[pd.DataFrame] = []
+    world: list[dict[str, Any]] = []
     part, shown, asynchronous = pd.DataFrame(), list[Window](), False
     for seed in series.seeds:
         legs = series.folder.rows((series.policy, seed), "legs", COLUMNS)
@@ -56,6 +60,7 @@ def story(series: Series) -> Story | None:
         for (phase, activity), group in took.groupby([phases, legs["activity"]]):
             lengths[int(str(phase)), str(activity)].append(group.to_numpy())
         lasts.append(_last(legs))
+        world.append({"policy": series.policy, "seed": seed, **_failures(legs)})
         if not shown:
             part = legs[["client", "round"]].drop_duplicates()
             asynchronous = overlapping
@@ -63,7 +68,7 @@ def story(series: Series) -> Story | None:
     if not energy:
         return None
     total = pd.concat(energy).groupby(level=0).sum() / len(energy)
-    return Story(total.sort_index(), _durations(lengths), _shares(pd.concat(lasts)), part, asynchronous, shown)
+    return Story(total.sort_index(), _durations(lengths), _shares(pd.concat(lasts)), part, asynchronous, shown, world)
 
 
 def _recorded(legs: pd.DataFrame, rounds: pd.DataFrame) -> np.ndarray:
@@ -105,6 +110,20 @@ def _last(legs: pd.DataFrame) -> pd.DataFrame:
     ends["ties"] = ends.groupby(["round", "phase"])["latest"].transform("sum")
     ends = ends[ends["crowd"] > 1]
     return ends.assign(last=ends["latest"] & (ends["ties"] == 1))[["client", "last"]]
+
+
+def _failures(legs: pd.DataFrame) -> dict[str, Any]:
+    """As wflsim.world.facts counts them, without a loop: an order failed if its last leg did."""
+    serving = legs[legs["activity"].isin(WORK) | legs["outcome"].isin(["late", "dropped"])]
+    last = serving.drop_duplicates(["round", "phase", "client"], keep="last")["outcome"]
+    why = last[last != "ok"].value_counts().sort_index()
+    dead = legs[legs["outcome"] == "dead"].drop_duplicates("client")
+    return {
+        "failed_orders": int(why.sum()),
+        "failures": " ".join(f"{outcome}:{times}" for outcome, times in why.items()),
+        "dead_clients": len(dead),
+        "lifetime_rounds": int(dead["round"].min()) + 1 if len(dead) else None,
+    }
 
 
 def _shares(lasts: pd.DataFrame) -> pd.Series:

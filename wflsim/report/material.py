@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+import pandas as pd
+
 from wflsim.errors import StoreError
 from wflsim.report.legs import Story, story
 from wflsim.report.regimes import Sweep, Tune, read_sweep, read_tune
@@ -56,6 +58,10 @@ def gather(paths: Sequence[Path]) -> Material:
         raise StoreError("nothing to report: " + "; ".join(held.missing[:8] or ["no folder was given"]))
     held.series = series_of(held.runs)
     held.stories = {each: told for each in held.series if (told := story(each))}
+    for folder in held.runs:
+        rows = [row for each, told in held.stories.items() if each.folder is folder for row in told.world]
+        if rows:
+            folder.world = pd.DataFrame(rows)
     for told, kept in zip(
         held.stories.values(), within_budget([s.windows for s in held.stories.values()]), strict=True
     ):

@@ -133,7 +133,9 @@ def _tune_sure(tune: Tune, best: Any) -> str:
             )
     if pd.notna(best.get("within5")):
         parts.append(f"within 5 % of the least cost: τ = {', '.join(str(best['within5']).split())}")
-    if pd.notna(best.get("p_reach")):
+    if not np.isfinite(best["cost_low"]):
+        parts.append("no interval, there is only one curve per τ")
+    elif pd.notna(best.get("p_reach")):
         parts.append(f"P(reach) {percent(best['p_reach'])}")
     return f"How sure: {'; '.join(parts)}." if parts else ""
 

@@ -19,6 +19,7 @@ from wflsim.tables import FINALS, Results
 
 MAY_BE_EMPTY = {"average", "worst", "std", "worst10", "jain", "loss", "accuracy", "lam", "snr_db", "rate_bps"}
 TEXT = {"activity", "outcome"}
+WORLD = ("policy", "seed", "failed_orders", "failures", "dead_clients", "lifetime_rounds")
 INTEGERS = ("round", "client", "phase")
 HUGE = 1e30
 MANY = 1e6
@@ -36,6 +37,10 @@ class Folder(Results):
         self.about = self._mapping("run.json", json.loads)
         self.scenario = self._mapping("scenario.yaml", yaml.safe_load)
         self.kind = str(self.about.get("kind", "run"))
+        self.world = pd.DataFrame(columns=list(WORLD))
+        """Failed orders and dead batteries of each run; filled in by whoever reads the legs."""
+        self.test_samples = []
+        """None for the notes: the noise floor stands in the table, and they would repeat it for every policy."""
         self.target = self._target()
 
     @property

@@ -28,7 +28,7 @@ def bits(value: float) -> str:
 
 
 def count(value: float) -> str:
-    return f"{value:.3g}" if np.isfinite(value) else "-"
+    return "-" if not np.isfinite(value) else f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 # what is asked first stands first: a wide table is cut off at the right

@@ -116,17 +116,13 @@ def warnings(folder: Folder) -> list[str]:
 
 @cache
 def noise_floor(folder: Folder, average: float) -> float | None:
-    """Expected worst accuracy of equally good clients, mean over seeds; None where test counts are not recorded."""
+    """Expected worst accuracy of equally good clients, with the first seed's test samples; None if not recorded."""
     from wflsim.learning.metrics import worst_by_chance
 
-    counts = [
-        frame.groupby("client")["test_samples"].sum().astype(int).tolist()
-        for frame in folder.partitions.values()
-        if "test_samples" in frame
-    ]
-    if not counts or not np.isfinite(average):
+    frame = next((frame for frame in folder.partitions.values() if "test_samples" in frame), None)
+    if frame is None or not np.isfinite(average):
         return None
-    return float(np.mean([worst_by_chance(average, each) for each in counts]))
+    return worst_by_chance(average, frame.groupby("client")["test_samples"].sum().tolist())
 
 
 def missing(folders: Sequence[Folder]) -> list[str]:

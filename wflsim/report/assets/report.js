@@ -111,6 +111,14 @@
     });
   });
 
+  // A table wider than its card shows a shadow where it goes on.
+  const hint = () => document.querySelectorAll(".scroll").forEach((box) => {
+    box.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
+  });
+  document.querySelectorAll(".scroll").forEach((box) => box.addEventListener("scroll", hint, { passive: true }));
+  window.addEventListener("resize", hint);
+  hint();
+
   // The plotting library lies packed in the page; a browser older than 2023 cannot unpack it and shows words and tables.
   async function unpackPlotly() {
     const bytes = Uint8Array.from(atob(document.getElementById("plotly").textContent), (letter) => letter.charCodeAt(0));
