@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from wflsim.errors import DataError
 from wflsim.learning import vision
@@ -43,8 +44,8 @@ def test_a_users_npz(tmp_path):
         "x_test": np.zeros((3, 4, 4), dtype=np.uint8),
         "y_test": np.array([0, 1, 2], dtype=np.uint8),
     }
-    spec = NpzSpec(name="npz", path=str(file))
     np.savez(file, **arrays)
+    spec = NpzSpec(name="npz", path=str(file))
     data = load(spec, 2, 1)
     assert (data.shape, data.classes, data.train.x.max()) == ((1, 4, 4), 3, 1.0)
     assert build(spec, IidSpec(kind="iid"), CnnSpec(name="cnn"), TrainSpec(), 3, 1).samples == [2, 2, 2]
@@ -64,8 +65,8 @@ def test_a_users_npz(tmp_path):
         np.savez(file, **{**arrays, **change})
         with pytest.raises(DataError, match=message):
             load(spec, 2, 1)
-    with pytest.raises(DataError, match="not an npz"):
-        load(NpzSpec(name="npz", path=str(tmp_path / "absent.npz")), 2, 1)
+    with pytest.raises(ValidationError, match="no such file"):
+        NpzSpec(name="npz", path=str(tmp_path / "absent.npz"))
 
 
 def test_offline_without_a_copy_the_message_says_what_to_do(tmp_path, monkeypatch):

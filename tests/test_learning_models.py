@@ -116,7 +116,15 @@ def test_the_papers_cnn_has_its_parameters_and_operations():
     assert cnn.parameters == 794_310
     # Multiply and add count as two: 9x16 per pixel, 144x32 per pixel of the second, and the two dense layers.
     by_hand = 2 * (9 * 16 * 28 * 28 + 144 * 32 * 14 * 14 + 1568 * 500 + 500 * 10)
-    assert cnn.flops(torch.zeros(1, 28, 28, 1)) == by_hand
+    sample = torch.zeros(1, 28, 28, 1)
+    assert cnn.flops(sample) == by_hand == cnn.counted_flops(sample)
+
+
+def test_operations_by_formula_are_those_counted_while_the_model_runs():
+    from wflsim.learning.models import Linear, Mlp
+
+    for model, sample in ((Linear(64, 10), torch.zeros(1, 65)), (Mlp(64, (32, 16), 10), torch.zeros(1, 64))):
+        assert model.flops(sample) == model.counted_flops(sample)
 
 
 def test_what_the_cnn_cannot_look_at_is_refused():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from wflsim.errors import DataError, ScenarioError
 from wflsim.learning.data import DataSet, DigitsSpec, Samples, SyntheticSpec, load
@@ -124,6 +125,7 @@ def test_a_shard_is_of_one_label_or_two_and_tests_follow_training():
 
 def test_a_file_of_sample_numbers(tmp_path):
     data, file = a_set([4, 4], [2, 2]), tmp_path / "own.json"
+    file.touch()
     spec = FileSpec(kind="file", path=str(file))
 
     def given(train, test):
@@ -142,8 +144,8 @@ def test_a_file_of_sample_numbers(tmp_path):
     ):
         with pytest.raises(DataError, match=message):
             given(train, [[], []])
-    with pytest.raises(DataError, match="cannot read"):
-        divide(FileSpec(kind="file", path=str(tmp_path / "absent")), data, 2, seed=0)
+    with pytest.raises(ValidationError, match="no such file"):
+        FileSpec(kind="file", path=str(tmp_path / "absent"))
 
 
 def test_data_with_owners_is_divided_as_it_comes_and_no_other_data_can_be():

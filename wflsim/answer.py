@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from wflsim.learning.metrics import worst_by_chance
 from wflsim.tables import Interval, Results
 
 SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"))
@@ -116,4 +117,17 @@ def notes(results: Results) -> list[str]:
         if dead.any():
             first, hit = runs["lifetime_rounds"].min(), int((dead > 0).sum())
             found.append(f"{label}: batteries died on {hit} of {len(runs)} seeds, the first in round {first:.0f}")
+    average = float(results.runs.groupby("policy")["final_average"].mean().max())
+    if (floor := noise_floor(results, average)) is not None:
+        found.append(
+            f"noise floor: with so few test images, clients that are all right {percent(average)} of the time would "
+            f"show a worst accuracy of {percent(floor)} by chance alone"
+        )
     return found
+
+
+def noise_floor(results: Results, average: float) -> float | None:
+    """What the worst accuracy would be by chance alone; None where the folder does not say how many tests there are."""
+    if not np.isfinite(average) or not results.test_samples:
+        return None
+    return worst_by_chance(average, results.test_samples)

@@ -19,7 +19,9 @@ from joblib import Parallel, delayed
 from wflsim.curve import Curve, why_live
 from wflsim.errors import Diverged, ScenarioError, StoreError, WflsimError
 from wflsim.files import locked, write
-from wflsim.record import TRACE, ClientRow, Leg, RoundRow, Tables, TraceRound
+from wflsim.learning.data import load as load_data
+from wflsim.learning.partition import class_counts, divide
+from wflsim.record import TRACE, ClientRow, Leg, RoundRow, Tables, TraceRound, csv_lines
 from wflsim.scenario import Scenario, dump, slug
 from wflsim.store import Store
 from wflsim.tables import Results
@@ -50,6 +52,8 @@ def run(
     folder = Path(out) if out is not None else RUNS / slug(scenario.name)
     with opened(scenario, folder, fresh):
         todo = [cell for cell in cells(scenario, folder) if status(cell.folder).get("status") not in ENDED]
+        for seed in scenario.seeds:
+            leave_partition(scenario, folder / f"partition-seed-{seed}.csv", seed)
         workers = max(1, min(workers or os.cpu_count() or 1, len(todo)))
         threads = max(1, (os.cpu_count() or 1) // workers)
         if workers == 1:
@@ -71,6 +75,18 @@ def cells(scenario: Scenario, folder: Path) -> list[Cell]:
         for seed in scenario.seeds
         for i, label in enumerate(scenario.labels)
     ]
+
+
+def leave_partition(scenario: Scenario, path: Path, seed: int) -> None:
+    """Who holds how much of which class; also finds out whether the data is there, before any process starts."""
+    if path.exists():
+        return
+    data = load_data(scenario.data, scenario.clients, seed)
+    owned = divide(scenario.partition, data, scenario.clients, seed)
+    train = class_counts(owned.train, data.train.y, data.classes)
+    test = class_counts(owned.test, data.test.y, data.classes)
+    rows = [(i, c, train[i, c], test[i, c]) for i in range(scenario.clients) for c in range(data.classes)]
+    write(path, "client,class,samples,test_samples\n" + csv_lines(rows))
 
 
 def run_cell(cell: Cell, threads: int = 1, checkpoint_interval_s: float | None = None) -> str:

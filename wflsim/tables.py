@@ -174,6 +174,14 @@ class Results:
         return pd.DataFrame(rows)
 
     @cached_property
+    def test_samples(self) -> list[int]:
+        """Test images of each client with the first seed; empty if the folder does not say."""
+        for path in sorted(self.folder.glob("partition-seed-*.csv")):
+            table = pd.read_csv(path)
+            return [int(count) for count in table.groupby("client")["test_samples"].sum()]
+        return []
+
+    @cached_property
     def world(self) -> pd.DataFrame:
         """One line per (policy, seed) about time and radio: straggler, failures, lifetime, joules by cause."""
         rows = []

@@ -110,8 +110,12 @@ def _input_file(given: Any) -> str:
     if not isinstance(given, str | Path) or not str(given).strip() or "\0" in str(given):
         raise ValueError(f"expected the name of a file, got {given!r}")
     path = BASE.get() / given
-    if not path.is_file():
-        raise ValueError(f"no such file: {path}; names are relative to the scenario file")
+    try:
+        found = path.is_file()
+    except OSError:  # a name longer than the system allows
+        found = False
+    if not found:
+        raise ValueError(f"no such file: {str(path)[:200]}; names are relative to the scenario file")
     return str(path.resolve())
 
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wflsim.cli.compare import compare
+from wflsim.cli.options import DataDir, use_data
 from wflsim.cli.report import leave_report, report
 from wflsim.cli.tune import tune
 from wflsim.errors import ScenarioError, WflsimError
@@ -41,12 +42,14 @@ def run(
     out_dir: Annotated[Path | None, typer.Option("--out", help="Where results go; default runs/NAME.")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of Monte-Carlo seeds instead of the file's.")] = None,
     overrides: Overrides = None,
+    data_dir: DataDir = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one per core.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard earlier results in the folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, for scripts.")] = False,
     engine: Annotated[str, typer.Option(help="Of sweeps: local processes, or ray (an existing cluster).")] = "local",
 ) -> None:
     """Run a scenario: every policy and seed, in every regime of its sweep. The same command continues a killed run."""
+    use_data(data_dir)
     from wflsim import experiment
     from wflsim.answer import answer, notes
     from wflsim.cli.progress import progress
@@ -84,9 +87,11 @@ def run(
 def check(
     files: Annotated[list[Path] | None, typer.Argument(metavar="SCENARIO...", help="Scenario files.")] = None,
     overrides: Overrides = None,
+    data_dir: DataDir = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of scenarios, for editors.")] = False,
 ) -> None:
     """Validate scenarios without running them, and say what would run."""
+    use_data(data_dir)
     from wflsim.scenario import Scenario, load
     from wflsim.sweep.regimes import regimes
 

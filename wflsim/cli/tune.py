@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from wflsim.cli.options import DataDir, use_data
 from wflsim.errors import ScenarioError
 
 
@@ -24,12 +25,14 @@ def tune(
         list[str] | None,
         typer.Option("--set", metavar="KEY.PATH=VALUE", help="Change a key, e.g. --set radio.snr='5 dB'. Repeatable."),
     ] = None,
+    data_dir: DataDir = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one per core.")] = None,
     engine: Annotated[str, typer.Option(help="local processes, or ray (an existing cluster).")] = "local",
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard earlier results in the folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the map as JSON, for scripts.")] = False,
 ) -> None:
     """Which number of local steps tau reaches the target for the least energy, time or cost, in every regime."""
+    use_data(data_dir)
     from wflsim.cli.report import leave_report
     from wflsim.experiment import RUNS
     from wflsim.scenario import load, slug
@@ -51,8 +54,8 @@ def tune(
     def say(words: str) -> None:
         console.print(words, markup=False, highlight=False)
 
-    with console.status("training and replaying"):
-        folder, found = ask(loaded, folder, workers, fresh, engine, say)
+    with console.status("training and replaying") as status:
+        folder, found = ask(loaded, folder, workers, fresh, engine, say, status.update)
     leave_report(console, [folder])
     if as_json:
         result = {"answer": answer(found), "notes": found.notes, "folder": str(folder)}
@@ -66,4 +69,5 @@ def tune(
         console.print(table)
     for note in found.notes:
         say(note)
+    say(f"{found.trained_rounds} rounds were trained now, all others were known")
     console.print(answer(found), markup=False, highlight=False, style="bold")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import fields, is_dataclass
@@ -107,7 +108,7 @@ class Training:
         self.learner.commit(result)
         for name, item in result.items.items():
             # Scalars only: a policy may compute with a loss at once, while models are looked at when the round is over.
-            if isinstance(item, torch.Tensor) and item.ndim == 0 and not item.isfinite():
+            if isinstance(item, torch.Tensor) and item.ndim == 0 and not math.isfinite(item):
                 raise self._diverged(f"the {name} of client {result.client} is not finite")
         return Reply(result.client, result.items)
 

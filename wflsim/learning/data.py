@@ -12,7 +12,7 @@ from pydantic import Field
 
 from wflsim.errors import DataError
 from wflsim.rng import stream
-from wflsim.units import Spec
+from wflsim.units import InputFile, Spec
 
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
@@ -44,7 +44,7 @@ class NpzSpec(Spec):
     """A file with x_train, y_train, x_test, y_test, and owner_train, owner_test if it says who owns what."""
 
     name: Literal["npz"]
-    path: str
+    path: InputFile
 
 
 DataSpec = Annotated[DigitsSpec | MnistSpec | SyntheticSpec | NpzSpec, Field(discriminator="name")]

@@ -34,6 +34,9 @@ class UserModule(Model):
         """As its constructor left them, under a generator that the seed names."""
         return torch.cat([value.detach().flatten() for value in self._module.parameters()]).double()
 
+    def flops(self, sample: Tensor) -> float:
+        return self.counted_flops(sample)
+
     def forward(self, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
         if not hasattr(self._copies, "module"):
             self._copies.module = deepcopy(self._module)

@@ -16,7 +16,7 @@ from wflsim.learning import zipf
 from wflsim.learning.data import DataSet, Labels, Samples
 from wflsim.learning.zipf import Counts, ZipfDirichletSpec
 from wflsim.rng import stream
-from wflsim.units import Spec
+from wflsim.units import InputFile, Spec
 
 Owned = list[Labels]
 """Sample numbers of each client."""
@@ -40,7 +40,7 @@ class FileSpec(Spec):
     """Sample numbers from a JSON file: {"train": [[...], ...], "test": [[...], ...]}, one list per client."""
 
     kind: Literal["file"]
-    path: str
+    path: InputFile
 
 
 class NaturalSpec(Spec):
