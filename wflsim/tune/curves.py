@@ -8,7 +8,7 @@ the same question gives the same bytes again.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -159,8 +159,9 @@ class Trained:
         target: Target,
         store: Store,
         runner: Engine,
+        watch: Callable[[str], None],
     ) -> None:
-        self._store, self._runner, self._target = store, runner, target
+        self._store, self._runner, self._target, self._watch = store, runner, target, watch
         first = scenarios[taus[0]]
         every = first.evaluate_every
         self._block = every * math.ceil(first.stop.rounds / BLOCKS / every)
@@ -189,6 +190,7 @@ class Trained:
     def extend(self, taus: Sequence[int]) -> None:
         for tau in taus:
             self._allowed[tau] = min(self._most, self._allowed[tau] + self._block)
+        self._watch(", ".join(f"tau={tau}: up to round {self._allowed[tau]}" for tau in taus))
         lines = [line for tau in taus for line in self.lines[tau] if not line.finished]
         rounds = {id(line): self._allowed[tau] for tau in taus for line in self.lines[tau]}
         root = str(self._store.root.resolve())

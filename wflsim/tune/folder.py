@@ -23,6 +23,7 @@ def tune(
     fresh: bool = False,
     engine_name: str = "local",
     say: Say = lambda words: None,
+    watch: Say = lambda words: None,
 ) -> tuple[Path, Study]:
     """Answer the scenario's tune block and write the answer down. What was trained once is not trained again."""
     folder = Path(out) if out is not None else RUNS / f"{slug(scenario.name)}-tune"
@@ -32,7 +33,7 @@ def tune(
         scenario, folder, fresh, kind="tune", keys=list(keys), objective=spec.objective if spec else "energy",
         accounting=spec.accounting if spec else "full", target=target.model_dump() if target else None,
     ):  # fmt: skip
-        found = study(scenario, workers, engine_name, say)
+        found = study(scenario, workers, engine_name, say, watch)
         for name, frame in tables(found).items():
             write(folder / name, frame.to_csv(index=False))
         write(folder / "answer.txt", "\n".join([answer(found), *found.notes]) + "\n")

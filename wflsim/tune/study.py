@@ -64,9 +64,13 @@ class Study:
 
 
 def study(
-    scenario: Scenario, workers: int | None = None, engine_name: str = "local", say: Say = lambda words: None
+    scenario: Scenario,
+    workers: int | None = None,
+    engine_name: str = "local",
+    say: Say = lambda words: None,
+    watch: Say = lambda words: None,
 ) -> Study:
-    """Answer a scenario's tune block."""
+    """Answer a scenario's tune block. `say` is told what it costs, `watch` how far it is."""
     spec = scenario.tune or TuneSpec()
     if scenario.stop.target is None:
         raise ScenarioError("tune needs a target: stop.target in the scenario, or --target 0.8")
@@ -85,7 +89,7 @@ def study(
         if any(because):
             _live(found, label, number, taus, because, workers, engine_name, say)
         else:
-            _replayed(found, label, number, taus, variants, worlds, workers, engine_name)
+            _replayed(found, label, number, taus, variants, worlds, workers, engine_name, watch)
     return found
 
 
@@ -122,11 +126,11 @@ def _refuse_learning_keys(scenario: Scenario, worlds: Sequence[Scenario]) -> Non
 
 def _replayed(
     found: Study, label: str, policy: int, taus: list[int], variants: dict[int, Scenario], worlds: list[Scenario],
-    workers: int, engine_name: str,
+    workers: int, engine_name: str, watch: Say,
 ) -> None:  # fmt: skip
     """One training per (tau, seed), replayed in every regime, with early stopping."""
     with engine(engine_name, workers) as runner:
-        trained = Trained(taus, variants, policy, worlds, found.spec, found.target, Store(), runner)
+        trained = Trained(taus, variants, policy, worlds, found.spec, found.target, Store(), runner, watch)
         given_up = search(taus, trained)
     states = [trained.progress(tau) for tau in taus]
     stopped = [tau in given_up for tau in taus]
@@ -140,8 +144,9 @@ def _replayed(
             found.lines.append(Line(label, tau, line.seed, float(rounds), line.hit is not None))
     found.trained_rounds += trained.trained_rounds
     trainings = len(taus) * len(variants[taus[0]].seeds)
-    words = f"{label}: {trainings} trainings ({trained.rounds} rounds, {trained.trained_rounds} of them trained now)"
-    found.notes.append(f"{words}, each replayed in {len(worlds)} regimes")
+    found.notes.append(
+        f"{label}: {trainings} trainings of {trained.rounds} rounds together, each replayed in {len(worlds)} regimes"
+    )
     if given_up:
         which = ", ".join(map(str, sorted(given_up)))
         found.notes.append(
