@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wflsim.cli.compare import compare
+from wflsim.cli.interrupt import interruptible
 from wflsim.cli.options import DataDir, use_data
 from wflsim.cli.report import leave_report, report
 from wflsim.cli.tune import tune
@@ -172,16 +172,6 @@ def new(file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to w
     except OSError as error:
         raise ScenarioError(f"cannot write {file}: {error.strerror or error}") from None
     out.print(f"wrote {file}\nnext: wflsim check {file}\n      wflsim run {file}", markup=False, highlight=False)
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Ctrl-C leaves a valid folder and exit code 130."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        err.print("interrupted; the same command goes on from where it was", markup=False, highlight=False)
-        raise typer.Exit(130) from None
 
 
 app.command()(compare)

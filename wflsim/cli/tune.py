@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from wflsim.cli.interrupt import interruptible
 from wflsim.cli.options import DataDir, use_data
 from wflsim.errors import ScenarioError
 
@@ -54,7 +55,7 @@ def tune(
     def say(words: str) -> None:
         console.print(words, markup=False, highlight=False)
 
-    with console.status("training and replaying") as status:
+    with interruptible(), console.status("training and replaying") as status:
         folder, found = ask(loaded, folder, workers, fresh, engine, say, status.update)
     leave_report(console, [folder])
     if as_json:
