@@ -62,7 +62,7 @@ def story(series: Series) -> Story | None:
         lasts.append(_last(legs))
         world.append({"policy": series.policy, "seed": seed, **_failures(legs)})
         if not shown:
-            part = legs[["client", "round"]].drop_duplicates()
+            part = legs[legs["activity"].isin(WORK)][["client", "round"]].drop_duplicates()
             asynchronous = overlapping
             shown = windows(legs, rounds, seed, series.last_round(seed), asynchronous)
     if not energy:

@@ -39,8 +39,6 @@ class Folder(Results):
         self.kind = str(self.about.get("kind", "run"))
         self.world = pd.DataFrame(columns=list(WORLD))
         """Failed orders and dead batteries of each run; filled in by whoever reads the legs."""
-        self.test_samples = []
-        """None for the notes: the noise floor stands in the table, and they would repeat it for every policy."""
         self.target = self._target()
 
     @property
@@ -121,6 +119,12 @@ class Folder(Results):
             except (OSError, ValueError, KeyError) as error:
                 self.missing.append(f"{path}: {_why(error)}")
         return found
+
+    @cached_property
+    def test_samples(self) -> list[int]:
+        """Of each client with the first seed; empty if the folder does not say."""
+        frame = next((frame for frame in self.partitions.values() if "test_samples" in frame), None)
+        return [] if frame is None else [int(count) for count in frame.groupby("client")["test_samples"].sum()]
 
     @cached_property
     def _rounds_of(self) -> dict[tuple[str, int], pd.DataFrame | None]:

@@ -107,9 +107,11 @@ def comparison(series: Sequence[Series]) -> Table:
         ]
         for each, row in zip(series, rows, strict=True)
     ]
+    costs = (
+        "to the target; a run that missed it counts with all it spent" if "p_reach" in rows[0] else "of the whole run"
+    )
     note = (
-        "Mean over seeds and its 95 % interval. Costs are those to the target; a run that missed it "
-        "counts with all it spent. Accuracies are those of the last evaluation."
+        f"Mean over seeds and its 95 % interval. Costs are those {costs}. Accuracies are those of the last evaluation."
     )
     if any("worst_by_chance" in row for row in rows):
         note += " Worst by chance: what the worst of equally good clients would show with as many test samples."

@@ -100,17 +100,6 @@ def warnings(folder: Folder) -> list[str]:
     status = str(folder.about.get("status", ""))
     if status in ("running", "interrupted", "failed"):
         found.insert(0, f"this run is not complete (status: {status}); the page shows what there is")
-    near = [
-        f"{label} {percent(row['final_worst'])} (by chance {percent(floor)})"
-        for label, row in folder.policies.items()
-        if (floor := noise_floor(folder, row["final_average"])) is not None
-        and (row["final_worst"] >= floor or row["final_worst_high"] >= floor)
-    ]
-    if near:
-        found.append(
-            "with so few test samples per client, the worst accuracy is no lower than chance would put the worst of "
-            f"equally good clients: {', '.join(near)}; it says nothing about fairness"
-        )
     return found
 
 
@@ -119,10 +108,9 @@ def noise_floor(folder: Folder, average: float) -> float | None:
     """Expected worst accuracy of equally good clients, with the first seed's test samples; None if not recorded."""
     from wflsim.learning.metrics import worst_by_chance
 
-    frame = next((frame for frame in folder.partitions.values() if "test_samples" in frame), None)
-    if frame is None or not np.isfinite(average):
+    if not folder.test_samples or not np.isfinite(average):
         return None
-    return worst_by_chance(average, frame.groupby("client")["test_samples"].sum().tolist())
+    return worst_by_chance(average, folder.test_samples)
 
 
 def missing(folders: Sequence[Folder]) -> list[str]:
