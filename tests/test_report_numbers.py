@@ -209,7 +209,7 @@ def test_tables_for_papers(folder, tmp_path):
     assert all(rule in tex for rule in (r"\toprule", r"\midrule", r"\bottomrule", r"100 \% ["))
     assert out.exists()
     for ending in ("pdf", "svg", "png"):
-        for name in ("accuracy_against_energy", "energy_by_cause", "energy_against_time", "timeline_drdm", "clients_lambda"):
+        for name in ("accuracy_against_energy", "energy_by_cause", "energy_against_time", "timeline_drdm", "clients_lambda", "energy_by_client", "stragglers"):
             assert (tmp_path / "figures" / f"{name}.{ending}").stat().st_size > 1000
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from wflsim.answer import duration, percent, si
+from wflsim.answer import duration, noise_floor, percent, si
 from wflsim.report.regimes import Sweep, Tune, short_key
 from wflsim.report.series import Series
-from wflsim.report.wording import cost_text, noise_floor
+from wflsim.report.wording import cost_text
 
 Show = Callable[[float], str]
 

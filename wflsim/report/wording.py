@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -101,16 +100,6 @@ def warnings(folder: Folder) -> list[str]:
     if status in ("running", "interrupted", "failed"):
         found.insert(0, f"this run is not complete (status: {status}); the page shows what there is")
     return found
-
-
-@cache
-def noise_floor(folder: Folder, average: float) -> float | None:
-    """Expected worst accuracy of equally good clients, with the first seed's test samples; None if not recorded."""
-    from wflsim.learning.metrics import worst_by_chance
-
-    if not folder.test_samples or not np.isfinite(average):
-        return None
-    return worst_by_chance(average, folder.test_samples)
 
 
 def missing(folders: Sequence[Folder]) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wflsim.errors import StoreError
+from wflsim.report.figures.clients import client_figures
 from wflsim.report.figures.regimes import regime_figures
 from wflsim.report.figures.runs import run_figures
 from wflsim.report.material import Material
@@ -41,4 +42,5 @@ def write_figures(material: Material, folder: Path) -> list[Path]:
 def _figures(material: Material) -> Iterator[tuple[str, Figure]]:
     if material.runs:
         yield from run_figures(material)
+        yield from client_figures(material)
     yield from regime_figures(material)

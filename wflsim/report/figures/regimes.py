@@ -98,6 +98,7 @@ def _tau_costs(tune: Tune, costs: pd.DataFrame) -> Figure:
     for i, policy in enumerate(tune.policies):
         mine = rows[rows["policy"] == policy].sort_values("tau")
         _interval(panel, mine["tau"].tolist(), mine, "cost", policy, i, units.size)
+    panel.locator_params(axis="x", integer=True)
     panel.set(xlabel="local steps τ", ylabel=units.title, ylim=(0, None), title=plain(name_of(first, tune.keys)))
     legend(figure, panel, len(tune.policies))
     return figure
@@ -109,6 +110,7 @@ def _tau_rounds(tune: Tune, curves: pd.DataFrame) -> Figure:
         rows = curves[curves["policy"] == policy]
         mean = pd.to_numeric(rows["rounds_to_target"], errors="coerce").groupby(rows["tau"]).mean()
         panel.plot(mean.index, mean.to_numpy(), label=policy, **_look(i))
+    panel.locator_params(axis="x", integer=True)
     panel.set(xlabel="local steps τ", ylabel="rounds to target", ylim=(0, None))
     legend(figure, panel, len(tune.policies))
     return figure

@@ -9,7 +9,6 @@ import numpy as np
 
 from wflsim.report.axes import cost_axis, si_axis, time_axis
 from wflsim.report.curves import AXES, METRICS, POINTS, curve
-from wflsim.report.heat import COLUMNS, heats
 from wflsim.report.legs import CAUSES
 from wflsim.report.material import Material
 from wflsim.report.palette import ACTIVITIES, HATCHES, MATPLOTLIB_DASHES, MATPLOTLIB_MARKERS
@@ -31,17 +30,8 @@ def run_figures(material: Material) -> Iterator[tuple[str, Figure]]:
     yield "energy_against_time", _pareto(material.series)
     if material.stories:
         yield "energy_by_cause", _by_cause(material)
+        yield "energy_by_client", _by_client(material)
         yield "latency", _latency(material)
-        for each, story in material.stories.items():
-            if story.windows:
-                yield f"timeline_{each.label}", _timeline(story.windows[0])
-        pictures = [(each, heats(each, story, COLUMNS)) for each, story in material.stories.items()]
-        for kind, title in (("part", "participation"), ("lam", "λ"), ("accuracy", "accuracy")):
-            if rows := [(each, held[kind]) for each, held in pictures if kind in held]:
-                yield f"clients_{'lambda' if kind == 'lam' else title}", _clients(rows[:ROWS], title)
-    for folder in material.runs:
-        for seed, frame in list(folder.partitions.items())[:1]:
-            yield f"partition_seed_{seed}", _partition(frame)
 
 
 def look(series: Series) -> dict[str, Any]:
@@ -96,8 +86,9 @@ def _accuracy(series: Sequence[Series], axis: str) -> Figure:
 
 def _pareto(series: Sequence[Series]) -> Figure:
     figure, panel = new(2.6)
-    joules = si_axis("energy to target", "J", max(float(each.runs["energy_j"].max()) for each in series))
-    times = time_axis("simulated time to target", max(float(each.runs["time_s"].max()) for each in series))
+    span = "to target" if all(each.folder.target for each in series) else "of the run"
+    joules = si_axis(f"energy {span}", "J", max(float(each.runs["energy_j"].max()) for each in series))
+    times = time_axis(f"simulated time {span}", max(float(each.runs["time_s"].max()) for each in series))
     for each in series:
         row, style = each.row, look(each)
         reached = row.get("p_reach", 1) == 1
@@ -110,7 +101,8 @@ def _pareto(series: Sequence[Series]) -> Figure:
             yerr=np.nan_to_num(spread[1]), color=style["color"], marker=style["marker"], linestyle="none",
             elinewidth=0.7, label=each.label, fillstyle="full" if reached else "none",
         )  # fmt: skip
-    panel.set(xlabel=times.title, ylabel=joules.title, xlim=(0, None), ylim=(0, None))
+    panel.set(xlabel=times.title, ylabel=joules.title)
+    panel.set(xlim=(0, panel.get_xlim()[1]), ylim=(0, 1.06 * panel.get_ylim()[1]))
     legend(figure, panel, len(series))
     return figure
 
@@ -136,6 +128,29 @@ def _by_cause(material: Material) -> Figure:
     return figure
 
 
+def _by_client(material: Material) -> Figure:
+    shown = list(material.stories.items())[:ROWS]
+    figure, panels = new(0.7 + 0.95 * len(shown), len(shown))
+    units = si_axis("energy per run", "J", max(float(story.energy.sum(axis=1).max()) for _, story in shown))
+    for panel, (each, story) in zip(np.atleast_1d(panels), shown, strict=True):
+        below = np.zeros(len(story.energy))
+        for cause in CAUSES:
+            height = story.energy[cause].to_numpy() / units.size
+            if height.any():
+                panel.bar(
+                    story.energy.index, height, bottom=below, label=cause, color=ACTIVITIES[cause],
+                    hatch=HATCHES[cause], edgecolor="white", width=0.75,
+                )  # fmt: skip
+                below = below + height
+        panel.set(title=plain(each.label), ylabel=f"energy ({units.unit})")
+        panel.grid(False, axis="x")
+    last = np.atleast_1d(panels)[-1]
+    last.set_xlabel("client")
+    last.locator_params(axis="x", integer=True)
+    legend(figure, last, 3)
+    return figure
+
+
 def _latency(material: Material) -> Figure:
     figure, panel = new(1.0 + 0.3 * len(material.stories))
     spans = [
@@ -148,53 +163,4 @@ def _latency(material: Material) -> Figure:
         panel.errorbar(p50, i, xerr=[[0], [p95 - p50]], capsize=2, **{**look(each), "linestyle": "none"})
     panel.set_yticks(range(len(spans)), [plain(each.label) for each in material.stories])
     panel.set(xlabel=f"{units.title}: p50, whisker to p95", xlim=(0, None), ylim=(len(spans) - 0.5, -0.5))
-    return figure
-
-
-def _timeline(window: Any) -> Figure:
-    legs = window.legs
-    clients = sorted(legs["client"].unique())
-    figure, panel = new(min(7.0, 0.9 + 0.14 * len(clients)))
-    units = time_axis("time since the round began", window.end_s - window.start_s)
-    cause = legs["activity"].where(legs["outcome"] == "ok", "in vain")
-    for name in CAUSES:
-        rows = legs[cause == name]
-        if len(rows):
-            panel.barh(
-                [clients.index(client) for client in rows["client"]], (rows["end_s"] - rows["start_s"]) / units.size,
-                left=(rows["start_s"] - window.start_s) / units.size, color=ACTIVITIES[name], hatch=HATCHES[name],
-                edgecolor="white", height=0.7, label=name,
-            )  # fmt: skip
-    panel.set_yticks(range(len(clients)), [str(client) for client in clients])
-    panel.invert_yaxis()
-    panel.grid(False, axis="y")
-    panel.set(xlabel=units.title, ylabel="client")
-    legend(figure, panel, 3)
-    return figure
-
-
-def _clients(rows: Sequence[tuple[Series, Any]], title: str) -> Figure:
-    figure, panels = new(0.5 + 1.15 * len(rows), len(rows), shared=False)
-    top = max(heat.top for _, heat in rows)
-    for panel, (each, heat) in zip(np.atleast_1d(panels), rows, strict=True):
-        extent = (0.5, heat.rounds[-1] + 0.5, len(heat.clients) - 0.5, -0.5)
-        image = panel.imshow(heat.values, aspect="auto", vmin=0, vmax=top, extent=extent, interpolation="nearest")
-        panel.set(title=plain(each.label), ylabel="client")
-        panel.locator_params(axis="both", integer=True)
-        panel.grid(False)
-    np.atleast_1d(panels)[-1].set_xlabel("round")
-    figure.colorbar(image, ax=list(np.atleast_1d(panels)), label=title)
-    return figure
-
-
-def _partition(frame: Any) -> Figure:
-    figure, panel = new(2.6)
-    held = frame[frame["samples"] > 0]
-    classes = sorted(frame["class"].unique(), key=lambda name: (len(name), name))
-    sizes = 90 * held["samples"] / held["samples"].max()
-    panel.scatter(
-        held["client"], [classes.index(name) for name in held["class"]], s=sizes, color="#0072B2", linewidths=0
-    )
-    panel.set_yticks(range(len(classes)), [plain(name) for name in classes])
-    panel.set(xlabel="client", ylabel="class")
     return figure
