@@ -31,7 +31,7 @@ def place(tmp_path_factory):
 
 
 def test_the_scenario_is_the_shipped_quickstart():
-    (text,) = blocks("yaml")
+    text = blocks("yaml")[0]
     assert build(parse(text, "README.md")) == wflsim.load(ROOT / "scenarios/quickstart.yaml")
 
 
@@ -60,3 +60,8 @@ def test_commands(place, script):
 def test_python(place, code):
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=place, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+def test_the_sweep_block_is_one():
+    quickstart = (ROOT / "scenarios/quickstart.yaml").read_text()
+    assert len(build(parse(quickstart + blocks("yaml")[1], "README.md")).sweep.keys) == 2
