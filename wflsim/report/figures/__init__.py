@@ -30,6 +30,9 @@ def write_figures(material: Material, folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         with rc_context(fname=ASSETS / "paper.mplstyle"):
             for name, figure in _figures(material):
+                # lay out once, not once per format: that is most of the work
+                figure.draw_without_rendering()
+                figure.set_layout_engine("none")
                 for ending, metadata in FORMATS.items():
                     path = folder / f"{re.sub(r'[^A-Za-z0-9_-]+', '-', name)}.{ending}"
                     figure.savefig(path, metadata=metadata)
