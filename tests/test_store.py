@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,12 @@ from pydantic import TypeAdapter
 import wflsim
 from wflsim.curve import Curve, why_live
 from wflsim.digest import cell_digest, learning_digest
-from wflsim.errors import Diverged, StoreError
+from wflsim.errors import Diverged, ReplayRefused, StoreError
+from wflsim.exchange import Ask, Draw, Gather, Until
 from wflsim.experiment import Cell, run_cell, status
 from wflsim.files import Busy
+from wflsim.policies.base import moved
+from wflsim.policies.fedavg import FedAvg
 from wflsim.policies.registry import POLICIES, PolicySpec
 from wflsim.scenario import build
 from wflsim.scenario.source import parse
@@ -164,6 +168,26 @@ def test_the_digest_covers_the_content_of_input_files(tmp_path):
 
     assert write(1) != write(2)
     assert write(1) == write(1)
+
+
+class Impatient(FedAvg):
+    """Takes the first two replies, whatever the scenario says."""
+
+    def round(self, x, s, rng):
+        D, a = yield Draw(self.m)
+        got = yield Gather([Ask(D, self.local_steps, shared={"w": x.w}, models_up=1)], Until(first=2))
+        return replace(x, w=moved(x.w, got, "y", a))
+
+
+def test_a_policy_with_a_limit_of_its_own_leaves_no_trace(tmp_path):
+    scenario = small("radio.snr=[0 dB, 3 dB, 6 dB, 9 dB, 12 dB, 15 dB]").model_copy(update={"policies": (Impatient(m=4, tau=3),)})
+    first, _ = one_cell(scenario, tmp_path / "first")
+    again, mode = one_cell(scenario, tmp_path / "again")
+    assert first == again
+    assert mode.endswith("because policies: fedavg sets a limit of its own on a phase")
+    assert Store().entries() == []
+    with pytest.raises(ReplayRefused, match="sets a limit of its own on a phase"):
+        Curve(scenario, 0, 0, Store()).extend(2)
 
 
 DAMAGES = [

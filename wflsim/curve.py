@@ -53,6 +53,8 @@ class Curve:
         self.trace: list[TraceRound] = []
         self.ended: str | None = None
         self.entry: Entry | None = None
+        self.replayable = True
+        """False once the policy has set a limit of its own on a phase: what is in time depends on the world."""
         self.known = 0
         """Rounds that need no training any more since the curve was opened."""
         self._scenario = scenario
@@ -101,18 +103,21 @@ class Curve:
         """A round is over. Written to the store now and then, so that a kill costs little."""
         if entry.round == len(self.trace):
             self.trace.append(entry)
+            if any(step.until is not None for step in entry.steps):
+                self.entry, self.replayable = None, False
             if monotonic() - self._saved_s > SAVE_S:
-                self.save()
+                with suppress(StoreError):  # a full disk ends no training; the last `save` will say it
+                    self.save()
 
     def save(self) -> None:
         """Leave in the store what was trained."""
         ended_here = self.ended is not None and self._training is not None
+        self._saved_s = monotonic()
         if self.entry is not None and (len(self.trace) > self._sealed or ended_here):
             state = self.snapshot() if self.ended is None else None
             about = f"{self._label} tau={self._policy.tau} seed {self._seed} on {self._scenario.data.name}"
             self.entry.write(self.trace, self.flops_per_sample, self.ended, about, state, self._keep_bytes)
             self._sealed = len(self.trace)
-        self._saved_s = monotonic()
 
     def snapshot(self) -> dict[str, Any]:
         """The learning state after the last round."""
@@ -124,6 +129,8 @@ class Curve:
             clients, seed = self._scenario.clients, self._seed
             with suppress(Diverged):  # `ended` says it
                 drive(self, Instant(clients), Remembering(self), _until(rounds), clients, seed, start=len(self.trace))
+        if not self.replayable:
+            raise ReplayRefused(f"policies: {self._policy.name} sets a limit of its own on a phase; run it live")
         self.save()
 
     def _build(self) -> Learner:

@@ -89,10 +89,10 @@ def _policy_sources(policy: type[Policy]) -> list[str]:
         found.add(name)
         members = [getattr(member, "__module__", None) or "" for member in vars(sys.modules[name]).values()]
         wanted += [module for module in members if module.startswith(POLICY_PACKAGE)]
-    registered = {entry.__module__.rsplit(".", 1)[-1] for entry in POLICIES} | {"registry"}
-    needed = {name.rsplit(".", 1)[-1] for name in found} - {"registry"}
-    files = sorted((HERE / "policies").glob("*.py"))
-    return [_of_file(path) for path in files if path.stem in needed or path.stem not in registered]
+    registered = {entry.__module__ for entry in POLICIES} | {f"{POLICY_PACKAGE}.registry"}
+    helpers = [path for path in (HERE / "policies").glob("*.py") if f"{POLICY_PACKAGE}.{path.stem}" not in registered]
+    own = [Path(file) for name in found if (file := sys.modules[name].__file__) and not name.endswith(".registry")]
+    return [_of_file(path) for path in sorted({*helpers, *own})]
 
 
 def _input_files(block: Any, name: str = "") -> Iterator[tuple[str, Path]]:

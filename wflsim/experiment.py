@@ -128,6 +128,8 @@ def _train(cell: Cell, threads: int, checkpoint_interval_s: float | None) -> str
         reason, ending = drive(curve, world, sink, Stop(scenario.stop), scenario.clients, cell.seed), "done"
     except Diverged as error:
         reason, ending = str(error), "diverged"
+    if not curve.replayable:
+        because = f"policies: {policy.name} sets a limit of its own on a phase"
     mark(cell.folder, ending, reason, mode(because, min(replayed, sink.rounds), sink.rounds) + _deposit(curve))
     write(cell.folder / "wall.json", json.dumps({"wall_s": perf_counter() - began_s, "threads": threads}) + "\n")
     (cell.folder / checkpoint.NAME).unlink(missing_ok=True)

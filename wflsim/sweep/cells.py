@@ -86,7 +86,7 @@ def work(task: Task) -> list[Finished]:
             try:
                 record = store.cell(cell.name)
                 if record is None:
-                    if curve is None or not cell.exact:
+                    if curve is None or not (cell.exact and curve.replayable):
                         source = store if cell.exact else None
                         curve = Curve(cell.scenario, cell.policy, cell.seed, source, task.threads, cell.learning)
                     record = play(cell, curve)
