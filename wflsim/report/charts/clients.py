@@ -32,8 +32,8 @@ def timeline(stories: Mapping[Series, Story]) -> Chart | None:
             clients = max(clients, window.legs["client"].nunique())
     seed = next(iter(shown.values()))[0].seed
     note = (
-        f"A few telling moments of seed {seed}; legs.csv holds all. Drag to zoom into a span of time, double-click to see "
-        "all again. Hover or tap for bits, rate, joules and outcome. Blank: nothing was charged."
+        f"A few telling moments of seed {seed}; legs.csv holds all. Drag to zoom into a span of time, double-click to "
+        "see all again. Hover or tap for bits, rate, joules and outcome. Blank: nothing was charged."
     )
     if any(window.cut for windows in shown.values() for window in windows):
         note += " Crowded moments are cut to their first legs."
