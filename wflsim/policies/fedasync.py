@@ -3,7 +3,7 @@ Algorithm 1; x of the paper is w here.
 
 The scheduler keeps m tasks under way: whenever one ends, an idle client gets the newest model. A round is one arrival.
 Staleness counts server versions, not seconds. A lost upload changes nothing, and its slot is free again.
-Deviation: the client returns the version it was given (1s), as the table of `algorithms.md` has it.
+Deviation: the client returns the version it was given, one scalar more than the paper needs to say.
 """
 
 from __future__ import annotations

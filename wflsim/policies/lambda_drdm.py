@@ -1,4 +1,4 @@
-"""Lambda-consistent DRDM: ours, no paper has it (`algorithms.md` 11.2); the lines are those of DRDM's Algorithm 1.
+"""Lambda-consistent DRDM: ours, no paper has it; the lines are those of DRDM's Algorithm 1.
 
 DRDM's fixed points solve sum grad f_i = 0 whatever lambda is, because every client's memory enters c with weight 1/N:
 lambda only changes how often clients are visited. Here lambda_i stands in the local objective, D is uniform, and
