@@ -3,7 +3,7 @@ Algorithm 1; x of the paper is w here.
 
 The scheduler keeps m tasks under way: whenever one ends, an idle client gets the newest model. A round is one arrival.
 Staleness counts server versions, not seconds. A lost upload changes nothing, and its slot is free again.
-Deviation: the client returns the version it was given, one scalar more than the paper needs to say.
+The client returns the version it was given beside its model: one scalar up.
 """
 
 from __future__ import annotations
