@@ -94,12 +94,13 @@ class Resident:
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="counts memory by /proc")
 def test_a_hundred_rounds_of_drdm_do_not_grow():
     ours = build(KMNIST, ZipfDirichletSpec(alpha=0.1), CnnSpec(name="cnn"), TrainSpec(), 30, 1, threads=2)
-    training, resident = Training(DRDM(m=20, tau=10), ours, seed=1, evaluate_every=50), Resident()
+    training, resident = Training(DRDM(m=20, tau=10), ours, seed=1, evaluate_every=10), Resident()
     drive(training, Instant(30), resident, lambda row: "done" if row.round == 99 else None, 30, seed=1)
     mb = resident.mb
     print(f"peak {max(mb):.0f} MB, round 10 {mb[9]:.0f} MB, round 100 {mb[-1]:.0f} MB")
-    # Soon every client has its memory (30 x 3.2 MB); from then on rounds only reuse what others freed.
-    assert max(mb[60:]) < max(mb[10:40]) * 1.05
+    # Soon every client has its memory (30 x 3.2 MB) and evaluation its buffers, which the process keeps; from then on
+    # rounds only reuse what others freed. A single row kept per round would be 60 x 3.2 MB more: above this bound.
+    assert max(mb[60:]) < max(mb[10:40]) + 130
     assert len(ours.rows("memory", "g")) == 30
 
 

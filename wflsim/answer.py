@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 
@@ -92,6 +93,15 @@ def _against(results: Results, best: str, other: str) -> str:
 
 def percent(share: float) -> str:
     return "-" if not np.isfinite(share) else f"{100 * share:.1f} %".replace(".0 %", " %")
+
+
+def modes(results: Results) -> list[str]:
+    """Which learner and carrier told the story, and why; policies alike in this share a line."""
+    told: dict[str, dict[str, None]] = {}
+    for row in results.status.to_dict("records"):
+        alike = re.sub(r"all \d+ rounds", "all rounds", str(row.get("mode", "")))
+        told.setdefault(alike, {})[str(row["policy"])] = None
+    return [f"{', '.join(policies)}: {mode}" for mode, policies in told.items() if mode]
 
 
 def notes(results: Results) -> list[str]:

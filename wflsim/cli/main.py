@@ -51,7 +51,7 @@ def run(
     """Run a scenario: every policy and seed, in every regime of its sweep. The same command continues a killed run."""
     use_data(data_dir)
     from wflsim import experiment
-    from wflsim.answer import answer, notes
+    from wflsim.answer import answer, modes, notes
     from wflsim.cli.progress import progress
     from wflsim.cli.show import summary_table
     from wflsim.scenario import load, slug
@@ -78,7 +78,7 @@ def run(
         sys.stdout.write(json.dumps({"answer": answer(results), "folder": str(folder), "summary": records}) + "\n")
         return
     out.print(summary_table(results))
-    for note in notes(results):
+    for note in (*modes(results), *notes(results)):
         out.print(note, markup=False, highlight=False)
     out.print(answer(results), markup=False, highlight=False, style="bold")
 
