@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -50,8 +51,7 @@ def answer(results: Results) -> str:
             f"{best['policy']} ends with the best worst-case accuracy, "
             f"{interval(best, 'final_worst', percent)} (no target set)."
         )
-    goal = f"{percent(results.target['accuracy'])} {results.target['metric']}-case accuracy"
-    goal = goal.replace("average-case", "average")
+    goal = goal_text(results.target)
     reached = {name: row for name, row in rows.items() if row["p_reach"] > 0}
     if not reached:
         best = max(rows.values(), key=lambda row: row["final_worst"])
@@ -89,6 +89,13 @@ def _against(results: Results, best: str, other: str) -> str:
     if saved < 0:
         return f"{-saved:.0%} more than {other}{at_least}".replace("%", " %")
     return f"{'at least ' if missed else ''}{saved:.0%}{bounds} less than {other}{at_least}".replace("%", " %")
+
+
+def goal_text(target: Mapping[str, Any] | None) -> str:
+    """80 % worst-case accuracy."""
+    if target is None:
+        return "the end of the run"
+    return f"{percent(target['accuracy'])} {target['metric']}-case accuracy".replace("average-case", "average")
 
 
 def percent(share: float) -> str:

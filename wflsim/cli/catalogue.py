@@ -44,7 +44,7 @@ def tag(spec: type[BaseModel]) -> str:
 
 
 def first_line(spec: type[BaseModel]) -> str:
-    return (spec.__doc__ or "").strip().splitlines()[0] if spec.__doc__ else ""
+    return (spec.__doc__ or "").strip().partition("\n")[0]
 
 
 def parameters(spec: type[BaseModel]) -> str:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wflsim.answer import percent, si
+from wflsim.answer import goal_text, percent, si
 from wflsim.report.regimes import Sweep, Tune, best_policies, name_of, short_key
 from wflsim.report.source import Folder
-from wflsim.report.wording import Fact, Opening, cost_text, goal_text
+from wflsim.report.wording import Fact, Opening, cost_text
 from wflsim.tables import Interval
 
 

@@ -119,13 +119,6 @@ def cost_text(value: float, unit: str) -> str:
     return f"{value:.4g} {unit}".strip() if np.isfinite(value) else "-"
 
 
-def goal_text(target: dict[str, Any] | None) -> str:
-    """80 % worst-case accuracy"""
-    if target is None:
-        return "the end of the run"
-    return f"{percent(target['accuracy'])} {target['metric']}-case accuracy".replace("average-case", "average")
-
-
 def _fact(title: str, row: dict[str, Any], name: str) -> Fact:
     show = {"energy_j": lambda v: si(v, "J"), "time_s": duration}.get(name, percent)
     low, high = row[f"{name}_low"], row[f"{name}_high"]
