@@ -30,7 +30,7 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 def sgd(me, w, tau=5, eta=0.05):
     y = me.fresh(w)
     for _ in range(tau):
-        y.sub_(me.g(y), alpha=eta)
+        me.descend(y, eta)
     return {"y": y, "loss": me.f(y)}
 
 
@@ -95,6 +95,28 @@ def test_a_round_equals_a_plain_torch_loop(name, dtype, engine):
         for mine, theirs in zip(expected.parameters(), module.parameters(), strict=True):
             assert (mine - theirs).abs().max() < TOLERANCE[dtype]
         assert abs(result.items["loss"] - loss()) < 10 * TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("engine", ["auto", "threads", "vmap"])
+@pytest.mark.parametrize("name", SPECS)
+def test_descending_equals_asking_for_the_gradient(name, engine):
+    def descended(me, w):
+        y = me.fresh(w)
+        for _ in range(3):
+            me.descend(y, 0.1, w + 1.0, pull=0.02)
+        return {"y": y}
+
+    def by_gradient(me, w):
+        y = me.fresh(w)
+        for _ in range(3):
+            y += 0.02 * (w + 1.0 - y) - 0.1 * me.g(y)
+        return {"y": y}
+
+    ours = build(DIGITS, STEEP, SPECS[name], TrainSpec(dtype="float64", engine=engine), 10, 1, threads=2)
+    one, other = (ours.run(Ask(range(10), work, shared={"w": ours.initial()}), [(0, 0)] * 10) for work in (descended, by_gradient))
+    for mine, theirs in zip(one.results, other.results, strict=True):
+        assert (mine.items["y"] - theirs.items["y"]).abs().max() < 1e-12
+        assert mine.backward_samples == theirs.backward_samples == mine.forward_samples
 
 
 @pytest.mark.parametrize("name", SPECS)

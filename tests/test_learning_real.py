@@ -47,7 +47,7 @@ def rounds(ours, work, count, m=20):
 def sgd(me, w, tau=10, eta=0.05):
     y = me.fresh(w)
     for _ in range(tau):
-        y.sub_(me.g(y), alpha=eta)
+        me.descend(y, eta)
     return {"y": y}
 
 

@@ -178,6 +178,9 @@ class Me(Protocol):
     def gf(self, y: Any, on: Any = None) -> tuple[Any, Any]:
         """Gradients and losses on the same samples, for the price of one."""
 
+    def descend(self, y: Any, eta: float, anchor: Any = None, pull: float = 0.0) -> None:
+        """y <- y - eta g(y) + pull (anchor - y), in place, on the next minibatch: cheaper than asking for g."""
+
 
 def value_of(item: Any) -> Any:
     """The item as the receiver sees it."""

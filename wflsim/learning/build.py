@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import torch
 
 from wflsim.errors import ScenarioError
 from wflsim.learning import engines, models
+from wflsim.learning.by_hand import CnnByHand
 from wflsim.learning.client import Shards
 from wflsim.learning.data import DataSpec, Samples, load
 from wflsim.learning.partition import Owned, PartitionSpec, divide
@@ -32,7 +35,7 @@ def build(
         _shards(made, half, own, dtype, device)
         for half, own in ((loaded.train, owned.train), (loaded.test, owned.test))
     ]
-    return Learner(engines.choose(made, train.engine, device), halves[0], halves[1], train, seed, threads)
+    return Learner(_engine(made, train.engine, device), halves[0], halves[1], train, seed, threads)
 
 
 def _shards(model: models.Model, half: Samples, owned: Owned, dtype: torch.dtype, device: str) -> Shards:
@@ -41,6 +44,18 @@ def _shards(model: models.Model, half: Samples, owned: Owned, dtype: torch.dtype
     starts = [0, *np.cumsum(sizes)[:-1].tolist()]
     x, y = model.inputs(model.represent(half.x)[order], dtype), torch.from_numpy(half.y[order])
     return Shards(x.to(device), y.to(device), starts, sizes)
+
+
+def _engine(model: models.Model, wanted: Literal["auto", "threads", "vmap"], device: str) -> engines.Engine:
+    """The engine a scenario names, or the fastest measured for this kind of model and device."""
+    if wanted == "auto":
+        if isinstance(model, models.Linear):
+            return engines.LinearSoftmax(model)
+        if model.batched:
+            return engines.Batched(model)
+    if wanted == "vmap" or (wanted == "auto" and device == "cuda"):
+        return engines.Vmapped(model)
+    return CnnByHand(model) if isinstance(model, models.Cnn) else engines.OneByOne(model)
 
 
 def _device(wanted: str) -> str:

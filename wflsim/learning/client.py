@@ -137,6 +137,12 @@ class Chunk:
         self._meter(batch.counts, backward=True)
         return self._engine.gradient(y, batch.x, batch.labels, batch.weight)
 
+    def descend(self, y: Tensor, eta: float, anchor: Tensor | None = None, pull: float = 0.0) -> None:
+        """A step on the next minibatch, in place."""
+        batch = self.batch()
+        self._meter(batch.counts, backward=True)
+        self._engine.descend(y, batch.x, batch.labels, batch.weight, eta, anchor, pull)
+
     def staged(self, i: int) -> list[dict[str, Tensor]]:
         """What client i assigned to memory, personal and scratch."""
         return [store.row(i) for store in self._stores]

@@ -7,14 +7,13 @@ losses [k] of the weighted sum over b.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.func import grad_and_value, vmap
-from torch.nn.functional import cross_entropy, log_softmax
+from torch.nn.functional import cross_entropy, log_softmax, softmax
 
-from wflsim.learning.models import Linear, Model
+from wflsim.learning.models import Model
 
 
 def mean_loss(logits: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
@@ -39,6 +38,22 @@ class Engine(ABC):
     @abstractmethod
     def gradient(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
         """New [k, P] gradients, and the losses."""
+
+    def descend(
+        self,
+        y: Tensor,
+        x: Tensor,
+        labels: Tensor,
+        weight: Tensor | None,
+        eta: float,
+        anchor: Tensor | None,
+        pull: float,
+    ) -> None:
+        """y <- y - eta gradient(y) + pull (anchor - y), in place."""
+        gradient, _ = self.gradient(y, x, labels, weight)
+        if anchor is not None:
+            y.lerp_(anchor, pull)
+        y.sub_(gradient, alpha=eta)
 
 
 class Batched(Engine):
@@ -97,19 +112,27 @@ class LinearSoftmax(Engine):
     def gradient(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
         k, b, features = x.shape
         log_p = log_softmax(torch.bmm(x, y.view(k, -1, features).mT), dim=-1)
-        true = labels.unsqueeze(-1)
         weights = x.new_full((k, b), 1 / b) if weight is None else weight
-        losses = -(log_p.gather(-1, true).squeeze(-1) * weights).sum(-1)
-        residual = log_p.exp_().scatter_add_(-1, true, x.new_full((k, b, 1), -1.0)).mul_(weights.unsqueeze(-1))
-        return torch.bmm(residual.mT, x).view(k, -1), losses
+        losses = -(log_p.gather(-1, labels.unsqueeze(-1)).squeeze(-1) * weights).sum(-1)
+        return torch.bmm(self._residual(log_p.exp_(), labels, weight).mT, x).view(k, -1), losses
 
+    def descend(
+        self,
+        y: Tensor,
+        x: Tensor,
+        labels: Tensor,
+        weight: Tensor | None,
+        eta: float,
+        anchor: Tensor | None,
+        pull: float,
+    ) -> None:
+        matrices = y.view(len(y), -1, x.shape[-1])
+        residual = self._residual(softmax(torch.bmm(x, matrices.mT), dim=-1), labels, weight)
+        if anchor is not None:
+            y.lerp_(anchor, pull)
+        matrices.baddbmm_(residual.mT, x, alpha=-eta)
 
-def choose(model: Model, wanted: Literal["auto", "threads", "vmap"], device: str) -> Engine:
-    """The engine a scenario names, or the fastest measured for this kind of model and device."""
-    if wanted == "auto":
-        if isinstance(model, Linear):
-            return LinearSoftmax(model)
-        if model.batched:
-            return Batched(model)
-    on_gpu = wanted == "auto" and device == "cuda"
-    return Vmapped(model) if on_gpu or wanted == "vmap" else OneByOne(model)
+    def _residual(self, p: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
+        """Derivative of the losses by the logits, in place of their probabilities p [k, b, classes]."""
+        p.scatter_add_(-1, labels.unsqueeze(-1), p.new_full((1, 1, 1), -1.0).expand(*labels.shape, 1))
+        return p.div_(p.shape[1]) if weight is None else p.mul_(weight.unsqueeze(-1))

@@ -90,8 +90,7 @@ class DRDM(Policy):
             if k == t and self.snapshot == "pre_step":
                 z = y.clone()
             # y <- y - eta (grad - g - mu (w - y)), gathered around the anchor w + g/mu to save passes over memory
-            grad = me.g(y)
-            y.lerp_(anchor, self.eta * self.mu).sub_(grad, alpha=self.eta)
+            me.descend(y, self.eta, anchor, pull=self.eta * self.mu)
             if k == t and self.snapshot == "post_step":
                 z = y if t == self.tau else y.clone()  # the last iterate is y itself: sent, and paid for, once
         if not self.freeze_g:

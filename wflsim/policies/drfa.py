@@ -87,7 +87,7 @@ class DRFA(Policy):
         for k in range(1, self.tau + 1):
             if k == t and self.snapshot == "pre_step":
                 z = y.clone()
-            y.sub_(me.g(y), alpha=eta)
+            me.descend(y, eta)
             if k == t and self.snapshot == "post_step":
                 z = y if t == self.tau else y.clone()  # the last iterate is y itself: sent, and paid for, once
         return {"y": y, "z": z}

@@ -82,6 +82,5 @@ class FedAsync(Policy):
         y = me.fresh(w)
         for _ in range(self.tau):
             # y <- y - eta (grad + rho (y - w_t))
-            grad = me.g(y)
-            y.lerp_(w, self.eta * self.rho).sub_(grad, alpha=self.eta)
+            me.descend(y, self.eta, w, pull=self.eta * self.rho)
         return {"y": y, "t": y.new_full((len(y),), t)}

@@ -54,7 +54,7 @@ class FedAvg(Policy):
     def local_steps(self, me: Me, w: Tensor) -> Mapping[str, Tensor]:
         y = me.fresh(w)
         for _ in range(self.tau):
-            y.sub_(me.g(y), alpha=self.eta)
+            me.descend(y, self.eta)
         return {"y": y}
 
 

@@ -86,5 +86,5 @@ class FedBuff(Policy):
     def local_steps(self, me: Me, w: Tensor, t: int) -> Mapping[str, Tensor]:
         y = me.fresh(w)
         for _ in range(self.tau):
-            y.sub_(me.g(y), alpha=self.eta)
+            me.descend(y, self.eta)
         return {"delta": w - y, "t": y.new_full((len(y),), t)}

@@ -75,8 +75,7 @@ class FedDyn(Policy):
         anchor = w + g / self.mu
         for _ in range(self.tau):
             # y <- y - eta (grad - g + mu (y - w)), gathered around the anchor w + g/mu to save passes over memory
-            grad = me.g(y)
-            y.lerp_(anchor, self.eta * self.mu).sub_(grad, alpha=self.eta)
+            me.descend(y, self.eta, anchor, pull=self.eta * self.mu)
         if not self.freeze_g:
             me.memory["g"] = g - self.mu * (y - w)
         return {"y": y}

@@ -57,6 +57,5 @@ class FedProx(Policy):
         y = me.fresh(w)
         for _ in range(self.tau):
             # y <- y - eta (grad + mu (y - w))
-            grad = me.g(y)
-            y.lerp_(w, self.eta * self.mu).sub_(grad, alpha=self.eta)
+            me.descend(y, self.eta, w, pull=self.eta * self.mu)
         return {"y": y}

@@ -76,8 +76,8 @@ class SCAFFOLD(Policy):
         y = me.fresh(w)
         correction = c - c_i
         for _ in range(self.tau):                                                                  # lines 9-11
-            grad = me.g(y)
-            y.sub_(grad.add_(correction), alpha=self.eta_l)
+            me.descend(y, self.eta_l)
+            y.sub_(correction, alpha=self.eta_l)
         if self.freeze_c:
             c_new = c_i
         elif self.option == "I":                                                                   # line 12

@@ -112,5 +112,6 @@ class SCAFFPD(Policy):
         w, correction = me.scratch["w"], c - me.scratch["c"]
         u = w.clone()
         for _ in range(self.tau):
-            u.sub_(me.g(u).add_(correction), alpha=eta_l)
+            me.descend(u, eta_l)
+            u.sub_(correction, alpha=eta_l)
         return {"du": (w - u) / (eta_l * self.tau)}
