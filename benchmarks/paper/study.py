@@ -1,0 +1,99 @@
+"""What the reproduction consists of, and its committed results: one small CSV per cell, one line per evaluation.
+
+A cell is one algorithm in one setting (data set, alpha, sigma) with one tau. Its file holds all its seeds, so that a
+study that is interrupted, or goes on next week, adds lines and never starts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from wflsim.curve import Curve
+from wflsim.learning.metrics import metrics
+from wflsim.scenario import Scenario, load
+from wflsim.store import Store
+from wflsim.sweep.regimes import regimes
+
+ROOT = Path(__file__).resolve().parents[2]
+REPORT = ROOT / "reports" / "paper"
+CELLS = REPORT / "cells"
+DATA_SETS = {"kmnist": "KMNIST", "mnist": "MNIST", "fashion": "FashionMNIST"}
+ALGORITHMS = {"drdm": "DRDM", "drfa": "DRFA", "scaffold": "SCAFFOLD", "scaffpd": "SCAFF-PD", "fedavg": "FedAvg"}
+MEASURES = ("average", "worst", "std")
+UNLIMITED = 1 << 60
+
+
+class Cell(NamedTuple):
+    """One algorithm in one setting."""
+
+    data: str
+    alpha: float
+    sigma: float
+    policy: str
+    tau: int = 10
+
+    @property
+    def file(self) -> Path:
+        tau = "" if self.tau == 10 else f"_tau{self.tau}"
+        return CELLS / f"{self.data}_alpha{self.alpha:g}_sigma{self.sigma:g}_{self.policy}{tau}.csv"
+
+    @property
+    def scenario(self) -> Scenario:
+        """The published scenario, in this cell's setting."""
+        overrides = [f"partition.alpha={self.alpha}", f"partition.sigma={self.sigma}", "sweep=null"]
+        found = load(scenario_file(self.data), overrides)
+        policies = [p.model_copy(update={"tau": self.tau}) for p in found.policies if p.name == self.policy]
+        return found.model_copy(update={"policies": tuple(policies)})
+
+
+def scenario_file(data: str) -> Path:
+    return ROOT / "scenarios" / "paper" / f"{data}.yaml"
+
+
+def settings(data: str) -> list[tuple[float, float]]:
+    """(alpha, sigma) of every column of a data set's tables, as its scenario sweeps them."""
+    partitions = [regime.scenario.partition for regime in regimes(load(scenario_file(data)))]
+    return [(float(p.alpha), float(p.sigma)) for p in partitions]  # type: ignore[union-attr]
+
+
+def evaluations(
+    scenario: Scenario, policy: int, seed: int, rounds: int, root: Path, threads: int = 1
+) -> list[dict[str, Any]]:
+    """Train (or remember) one run; one row per evaluation, the last one named if it diverged."""
+    curve = Curve(scenario, policy, seed, Store(root), threads=threads, keep_bytes=UNLIMITED)
+    curve.extend(rounds)
+    rows = [
+        {
+            "seed": seed,
+            "round": entry.round + 1,
+            **{name: metrics(entry.evaluation.accuracy)[name] for name in MEASURES},
+        }
+        for entry in curve.trace[:rounds]
+        if entry.evaluation is not None
+    ]
+    if curve.ended is not None and len(curve.trace) < rounds:
+        rows.append({"seed": seed, "round": len(curve.trace) + 1, "ended": "diverged"})
+    return rows
+
+
+def read(cells: Iterable[Cell]) -> Iterator[tuple[Cell, pd.DataFrame]]:
+    """Those that have results, with their results."""
+    for cell in cells:
+        if cell.file.exists():
+            yield cell, pd.read_csv(cell.file)
+
+
+def add(file: Path, rows: Sequence[dict[str, Any]], key: Sequence[str]) -> None:
+    """Add rows to a committed CSV, in place of those with the same key, in order."""
+    new = pd.DataFrame(rows)
+    old = pd.read_csv(file) if file.exists() else new.iloc[:0]
+    kept = old[~old[list(key)].apply(tuple, axis=1).isin(set(new[list(key)].apply(tuple, axis=1)))] if len(old) else old
+    whole = pd.concat([kept, new]) if len(kept) else new
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(".part")
+    whole.to_csv(part, index=False)
+    part.replace(file)
