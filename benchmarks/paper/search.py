@@ -24,7 +24,7 @@ from wflsim.scenario import load
 from wflsim.store import Store
 
 FILE = study.REPORT / "search.csv"
-STEPS = {"kmnist": (0.05, 0.1, 0.2), "mnist": (0.05, 0.1, 0.2, 0.4, 0.8), "fashion": (0.05, 0.1, 0.2, 0.4, 0.8)}
+STEPS = {"kmnist": (0.025, 0.05, 0.1, 0.2), "mnist": (0.025, 0.05, 0.1, 0.2, 0.4), "fashion": (0.025, 0.05, 0.1, 0.2, 0.4)}
 SEEDS = {"kmnist": (101,), "mnist": (101, 102, 103), "fashion": (101, 102, 103)}
 STEP = {"drdm": "eta", "drfa": "eta", "scaffold": "eta_l", "scaffpd": "eta_l", "fedavg": "eta"}
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -58,7 +58,7 @@ def trial(data: str, policy: str, parameters: dict[str, Any], seed: int, root: P
     return {"data": data, "policy": policy, "parameters": written, "seed": seed, **scores, "diverged": diverged}
 
 
-def score(data: str, policy: str) -> "pd.Series[float]":
+def score(data: str, policy: str) -> pd.Series[float]:
     """Of every trial so far, the best first."""
     table = pd.read_csv(FILE)
     mine = table[(table["data"] == data) & (table["policy"] == policy)]

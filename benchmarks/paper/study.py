@@ -7,6 +7,7 @@ study that is interrupted, or goes on next week, adds lines and never starts aga
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,9 @@ CELLS = REPORT / "cells"
 DATA_SETS = {"kmnist": "KMNIST", "mnist": "MNIST", "fashion": "FashionMNIST"}
 ALGORITHMS = {"drdm": "DRDM", "drfa": "DRFA", "scaffold": "SCAFFOLD", "scaffpd": "SCAFF-PD", "fedavg": "FedAvg"}
 MEASURES = ("average", "worst", "std")
+TAU_STUDY = "energy_map"
+TAU_ROUNDS = {5: 80, 10: 60, 15: 50, 20: 40, 25: 36, 30: 32}
+"""How far DRDM is followed for every tau: beyond 85 % in the worst client, where it gets there."""
 UNLIMITED = 1 << 60
 
 
@@ -38,7 +42,7 @@ class Cell(NamedTuple):
 
     @property
     def file(self) -> Path:
-        tau = "" if self.tau == 10 else f"_tau{self.tau}"
+        tau = f"_tau{self.tau}" if self.data == TAU_STUDY else ""
         return CELLS / f"{self.data}_alpha{self.alpha:g}_sigma{self.sigma:g}_{self.policy}{tau}.csv"
 
     @property
@@ -48,6 +52,13 @@ class Cell(NamedTuple):
         found = load(scenario_file(self.data), overrides)
         policies = [p.model_copy(update={"tau": self.tau}) for p in found.policies if p.name == self.policy]
         return found.model_copy(update={"policies": tuple(policies)})
+
+
+def cells(data: str) -> list[Cell]:
+    """All cells of a data set, or of the study over tau: setting by setting."""
+    if data == TAU_STUDY:
+        return [Cell(data, 0.1, 0.0, "drdm", tau) for tau in TAU_ROUNDS]
+    return [Cell(data, *setting, policy) for setting in settings(data) for policy in ALGORITHMS]
 
 
 def scenario_file(data: str) -> Path:
@@ -64,7 +75,7 @@ def evaluations(
     scenario: Scenario, policy: int, seed: int, rounds: int, root: Path, threads: int = 1
 ) -> list[dict[str, Any]]:
     """Train (or remember) one run; one row per evaluation, the last one named if it diverged."""
-    curve = Curve(scenario, policy, seed, Store(root), threads=threads, keep_bytes=UNLIMITED)
+    curve = Curve(scenario, policy, seed, Store(root), keep_bytes=UNLIMITED)
     curve.extend(rounds)
     rows = [
         {
@@ -97,3 +108,8 @@ def add(file: Path, rows: Sequence[dict[str, Any]], key: Sequence[str]) -> None:
     part = file.with_suffix(".part")
     whole.to_csv(part, index=False)
     part.replace(file)
+
+
+def as_read(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Rows as they look once they were in a file."""
+    return pd.read_csv(StringIO(pd.DataFrame(rows).to_csv(index=False)))

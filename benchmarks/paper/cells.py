@@ -1,0 +1,66 @@
+"""Train the cells of the paper's tables and of its figures over tau; each finished run is a few lines of a small CSV.
+
+    python benchmarks/paper/cells.py kmnist|mnist|fashion|energy_map [--seeds 0 1 2] [--first 1] [--workers 2]
+
+What is in reports/paper/cells/ is not computed again; what the store of traces knows is not trained again. `--first 1`
+keeps to the first setting (alpha=0.1, sigma=0). `--again` computes runs that are there already and compares instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import study
+from joblib import Parallel, delayed
+
+from wflsim.store import Store
+
+
+def rounds_of(cell: study.Cell) -> int:
+    return study.TAU_ROUNDS[cell.tau] if cell.data == study.TAU_STUDY else cell.scenario.stop.rounds
+
+
+def run(cell: study.Cell, seed: int, root: Path) -> tuple[study.Cell, list[dict[str, Any]]]:
+    return cell, study.evaluations(cell.scenario, 0, seed, rounds_of(cell), root)
+
+
+def committed(cell: study.Cell, seed: int) -> pd.DataFrame | None:
+    """The run's rows in the repository, if it is there."""
+    if not cell.file.exists():
+        return None
+    table = pd.read_csv(cell.file)
+    mine = table[table["seed"] == seed].reset_index(drop=True)
+    return mine if len(mine) else None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", choices=[*study.DATA_SETS, study.TAU_STUDY])
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
+    parser.add_argument("--first", type=int, help="only so many settings, in the order of the scenario's sweep")
+    parser.add_argument("--policies", nargs="+", default=list(study.ALGORITHMS))
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--again", action="store_true", help="compute what is there, and compare")
+    options = parser.parse_args()
+    root = Store().root
+    every = [cell for cell in study.cells(options.data) if cell.policy in options.policies]
+    places = list(dict.fromkeys((cell.alpha, cell.sigma) for cell in every))[: options.first]
+    # Seed by seed, so that an interrupted study has something of everything.
+    wanted = [(cell, seed) for seed in options.seeds for cell in every if (cell.alpha, cell.sigma) in places]
+    jobs = [delayed(run)(*job, root) for job in wanted if (committed(*job) is None) != options.again]
+    for cell, rows in Parallel(n_jobs=options.workers, return_as="generator_unordered")(jobs):
+        seed = rows[-1]["seed"]
+        if options.again:
+            known = committed(cell, seed)
+            same = known is not None and known.equals(study.as_read(rows).reindex(columns=known.columns))
+            print(f"{cell.file.name} seed {seed}: {'the same, bit for bit' if same else 'DIFFERENT'}", flush=True)
+        else:
+            study.add(cell.file, rows, key=("seed", "round"))
+            print(f"{cell.file.name} seed {seed}: {rows[-1]}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
