@@ -1,0 +1,137 @@
+"""What the paper says, held against our runs: each claim with the numbers that decide it.
+
+Every function returns a verdict in words; `None` where the runs it needs are not there yet.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import study
+import tables
+
+PUBLISHED_ROUNDS = {5: 48, 10: 41, 20: 32, 30: 25}
+"""The paper's rounds to 85 % in the worst client."""
+
+
+class Claim(NamedTuple):
+    says: str
+    """The paper's sentence, shortened."""
+    verdict: str
+    """holds, does not hold, undecided, not run yet"""
+    because: str
+
+
+def best_worst(table: pd.DataFrame) -> Claim:
+    """DRDM has the best worst client in every setting."""
+    complete, won, clear, lost = 0, 0, 0, []
+    for alpha, sigma, data in _places(table):
+        found = tables.lead(data, alpha, sigma)
+        if found is None:
+            continue
+        rival, mean, low, _ = found
+        complete += 1
+        won += mean > 0
+        clear += bool(low > 0)
+        if mean <= 0:
+            where = f"{study.DATA_SETS[data]} alpha {alpha:g} sigma {sigma:g}"
+            lost.append(f"{where} ({study.ALGORITHMS[rival]} {-mean:+.1f})")
+    worst = table[table["metric"] == "worst"]
+    paper = tables.wins(worst, "value_percent")
+    every = len(_places(table))
+    said = f"in {won} of {complete} settings (the paper: {paper} of {every}), in {clear} of them with a paired 95 % "
+    said += "interval over seeds that excludes zero"
+    if lost:
+        said += "; not in " + ", ".join(lost)
+    return Claim("DRDM has the best worst-case accuracy in every setting", _verdict(won == complete, complete), said)
+
+
+def most_even(table: pd.DataFrame) -> Claim:
+    """DRDM has the lowest standard deviation."""
+    rows = table[table["metric"] == "std"]
+    won, complete = tables.wins(rows, "ours", most=False), _complete(rows)
+    paper = tables.wins(rows, "value_percent", most=False)
+    said = f"lowest in {won} of {complete} settings (the paper: {paper} of {len(_places(table))})"
+    return Claim("DRDM has the lowest standard deviation over clients", _verdict(won == complete, complete), said)
+
+
+def fedavg_last(table: pd.DataFrame) -> Claim:
+    """FedAvg is the worst everywhere."""
+    rows = table[table["metric"] == "worst"]
+    won, complete = tables.wins(rows, "ours", "fedavg", most=False), _complete(rows)
+    paper = tables.wins(rows, "value_percent", "fedavg", most=False)
+    said = f"it has the lowest worst accuracy in {won} of {complete} settings "
+    said += f"(the paper's own tables: {paper} of {len(_places(table))})"
+    return Claim("FedAvg is consistently the worst", _verdict(won == complete, complete), said)
+
+
+def rounds_to(accuracy: float) -> pd.DataFrame:
+    """[tau, seed]: first evaluated round with that worst accuracy; NaN where it was not reached in the rounds run."""
+    rows = []
+    for cell, runs in study.read(study.cells(study.TAU_STUDY)):
+        for seed, one in runs.groupby("seed"):
+            reached = one.loc[one["worst"] >= accuracy, "round"]
+            rows.append({"tau": cell.tau, "seed": seed, "rounds": reached.min() if len(reached) else np.nan})
+    return pd.DataFrame(rows, columns=["tau", "seed", "rounds"]).pivot(index="tau", columns="seed", values="rounds")
+
+
+def rounds_fall() -> Claim:
+    """Rounds to 85 % fall as tau rises."""
+    says = "rounds to 85 % in the worst client fall as tau rises"
+    found = rounds_to(0.85)
+    if len(found) < 3:
+        return Claim(says, "not run yet", "")
+    whole = found.dropna()
+    parts = []
+    for tau, row in found.iterrows():
+        mean, low, high = tables.interval(row.dropna().to_numpy())
+        missed = f", {row.isna().sum()} of {len(row)} seeds never" if row.isna().any() else ""
+        paper = f"; paper {PUBLISHED_ROUNDS[int(str(tau))]}" if int(str(tau)) in PUBLISHED_ROUNDS else ""
+        parts.append(f"tau {tau}: {mean:.0f} ({low:.0f} to {high:.0f}{missed}{paper})")
+    slopes = np.polyfit(np.log(whole.index.to_numpy(dtype=float)), np.log(whole.to_numpy()), 1)[0]
+    mean, low, high = tables.interval(slopes)
+    steps = found.mean(axis=1).diff().dropna()
+    said = f"{', '.join(parts)}; rounds ~ tau^{mean:.2f} ({low:.2f} to {high:.2f}; the paper's four numbers: tau^-0.36)"
+    if (steps >= 0).any():
+        said += "; the mean does not fall at tau " + ", ".join(str(tau) for tau in steps.index[steps >= 0])
+    return Claim(says, "holds" if high < 0 else "undecided" if mean < 0 else "does not hold", said)
+
+
+def energy_claims() -> list[Claim]:
+    """tau* falls as SNR and as bandwidth rise; at 20 dB it is at most 15."""
+    claims = []
+    for name, words in {"paper": "the paper's formula", "full": "the whole device"}.items():
+        file = study.REPORT / f"energy_{name}" / "map.csv"
+        if not file.exists():
+            claims.append(Claim(f"energy map by {words}", "not run yet", ""))
+            continue
+        table = pd.read_csv(file)
+        rows, columns = (list(dict.fromkeys(table[key])) for key in ("radio.snr", "radio.bandwidth"))
+        square = table.pivot(index="radio.snr", columns="radio.bandwidth", values=["tau_star", "within5"]).loc[rows]
+        best, near = square["tau_star"][columns].to_numpy(dtype=int), square["within5"][columns]
+        for axis, key, low, high in ((0, "SNR", rows[0], rows[-1]), (1, "bandwidth", columns[0], columns[-1])):
+            up = int((np.diff(best, axis=axis) > 0).sum())
+            first, last = np.take(best, 0, axis=axis), np.take(best, -1, axis=axis)
+            said = f"from {first.tolist()} at {low} to {last.tolist()} at {high}; "
+            said += f"{up} of {np.diff(best, axis=axis).size} steps rise"
+            claims.append(Claim(f"tau* falls as {key} rises ({words})", "holds" if not up else "does not hold", said))
+        top = best[rows.index("20 dB")]
+        near_top = ", ".join(f"{{{taus}}}" for taus in near.loc["20 dB"])
+        said = f"tau* at 20 dB: {top.tolist()}; within 5 % of the least energy: {near_top}"
+        verdict = "holds" if (top <= 15).all() else "does not hold"
+        claims.append(Claim(f"at 20 dB tau* <= 15 for every bandwidth ({words})", verdict, said))
+    return claims
+
+
+def _places(table: pd.DataFrame) -> list[tuple[float, float, str]]:
+    return list(dict.fromkeys(zip(table["alpha"], table["sigma"], table["data"], strict=True)))
+
+
+def _complete(rows: pd.DataFrame) -> int:
+    return sum(bool(one["ours"].notna().all()) for _, one in rows.groupby(["data", "alpha", "sigma"]))
+
+
+def _verdict(holds: bool, complete: int) -> str:
+    return "not run yet" if not complete else "holds" if holds else "does not hold"

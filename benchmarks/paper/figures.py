@@ -1,0 +1,120 @@
+"""The paper's figures from our committed results.
+
+    python benchmarks/paper/figures.py    # reports/paper/curves_*.png, tau.png, energy.png
+
+Lines are means over seeds, bands reach from the least to the greatest seed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import study
+from matplotlib.figure import Figure
+
+matplotlib.use("Agg")
+
+COLOURS = {"drdm": "#d55e00", "drfa": "#0072b2", "scaffold": "#009e73", "scaffpd": "#cc79a7", "fedavg": "#555555"}
+STYLES = {"drdm": "-", "drfa": "--", "scaffold": "-.", "scaffpd": (0, (3, 1, 1, 1, 1, 1)), "fedavg": ":"}
+SHOWN_TAUS = (5, 10, 20, 30)
+MEASURES = {"average": "average accuracy", "std": "standard deviation over clients", "worst": "worst client's accuracy"}
+
+
+def band(ax: Any, runs: pd.DataFrame, measure: str, **how: Any) -> None:
+    """Mean line and span over seeds, in percent."""
+    by_round = 100 * runs.pivot_table(index="round", columns="seed", values=measure)
+    ax.plot(by_round.index, by_round.mean(axis=1), linewidth=1.8, **how)
+    if by_round.shape[1] > 1:
+        low, high = by_round.min(axis=1), by_round.max(axis=1)
+        ax.fill_between(by_round.index, low, high, color=how["color"], alpha=0.13, linewidth=0)
+
+
+def curves(data: str, alpha: float, sigma: float, path: Path) -> bool:
+    """Average, standard deviation and worst accuracy against rounds, all algorithms; False: nothing to show yet."""
+    found = list(study.read(cell for cell in study.cells(data) if (cell.alpha, cell.sigma) == (alpha, sigma)))
+    if not found:
+        return False
+    chart = Figure(figsize=(11, 3.6), layout="constrained")
+    for number, (measure, words) in enumerate(MEASURES.items()):
+        ax = chart.add_subplot(1, 3, number + 1)
+        for cell, runs in found:
+            label = f"{study.ALGORITHMS[cell.policy]} ({runs['seed'].nunique()})"
+            band(ax, runs, measure, color=COLOURS[cell.policy], linestyle=STYLES[cell.policy], label=label)
+        ax.set(xlabel="communication rounds", ylabel=f"{words} in %", title=f"({'abc'[number]})")
+        ax.set_ylim(bottom=0)
+        ax.spines[["top", "right"]].set_visible(False)
+    chart.axes[0].legend(frameon=False, fontsize=8, title="algorithm (seeds)", title_fontsize=8, loc="lower right")
+    where = f"{study.DATA_SETS[data]}, alpha = {alpha:g}, sigma = {sigma:g}"
+    chart.suptitle(f"{where}: mean over seeds, band: all seeds", fontsize=11)
+    chart.savefig(path, dpi=150)
+    return True
+
+
+def tau_curves(path: Path) -> bool:
+    """DRDM's worst accuracy against rounds, a line per tau."""
+    found = [(c, runs) for c, runs in study.read(study.cells(study.TAU_STUDY)) if c.tau in SHOWN_TAUS]
+    if not found:
+        return False
+    chart = Figure(figsize=(5.6, 3.9), layout="constrained")
+    ax = chart.add_subplot()
+    colours = matplotlib.colormaps["viridis"](np.linspace(0.05, 0.85, len(found)))
+    for (cell, runs), colour in zip(found, colours, strict=True):
+        band(ax, runs, "worst", color=colour, label=f"tau = {cell.tau} ({runs['seed'].nunique()} seeds)")
+    ax.axhline(85, color="0.4", linewidth=0.8, linestyle=":")
+    ax.annotate("85 %", (0, 85), xytext=(2, 3), textcoords="offset points", fontsize=8, color="0.3")
+    ax.set(xlabel="communication rounds", ylabel="worst client's accuracy in %", ylim=(0, 100), xlim=(0, None))
+    ax.set_title("DRDM on KMNIST (CNN), alpha = 0.1, sigma = 0", fontsize=10)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize=8, loc="lower right")
+    chart.savefig(path, dpi=150)
+    return True
+
+
+def energy_maps(path: Path) -> bool:
+    """tau* at every SNR and bandwidth, under both accountings; the taus within 5 % of the best below it."""
+    maps = {name: study.REPORT / f"energy_{name}" / "map.csv" for name in ("paper", "full")}
+    if not all(file.exists() for file in maps.values()):
+        return False
+    chart = Figure(figsize=(11, 4.8), layout="constrained")
+    titles = {
+        "paper": "the paper's formula: local steps, uploads",
+        "full": "whole device: every bit, phase, idle second",
+    }
+    for number, (name, file) in enumerate(maps.items()):
+        table = pd.read_csv(file)
+        rows, columns = (list(dict.fromkeys(table[key])) for key in ("radio.snr", "radio.bandwidth"))
+        best = table.pivot(index="radio.snr", columns="radio.bandwidth", values="tau_star").loc[rows, columns]
+        ax = chart.add_subplot(1, 2, number + 1)
+        image = ax.imshow(best, cmap="cividis", vmin=5, vmax=30, aspect="auto")
+        for row in table.itertuples(index=False):
+            cell = dict(zip(table.columns, row, strict=True))
+            at = columns.index(cell["radio.bandwidth"]), rows.index(cell["radio.snr"])
+            colour = "white" if cell["tau_star"] < 17.5 else "black"
+            ax.text(*at, f"{cell['tau_star']}", ha="center", va="bottom", fontsize=10, color=colour)
+            near = str(cell["within5"]).replace(" ", ", ")
+            ax.text(*at, f"{{{near}}}", ha="center", va="top", fontsize=7, color=colour)
+        ax.set_xticks(range(len(columns)), columns)
+        ax.set_yticks(range(len(rows)), rows)
+        ax.set(xlabel="bandwidth per client", ylabel="SNR", title=titles[name])
+    chart.colorbar(image, ax=chart.axes, label="tau*")
+    chart.suptitle(
+        "tau* that brings every client to 80 % for the least energy {all taus within 5 % of it}", fontsize=11
+    )
+    chart.savefig(path, dpi=150)
+    return True
+
+
+def main() -> None:
+    for data in study.DATA_SETS:
+        for alpha, sigma in ((0.1, 0.0), (0.1, 0.3)):
+            curves(data, alpha, sigma, study.REPORT / f"curves_{data}_sigma{sigma:g}.png")
+    tau_curves(study.REPORT / "tau.png")
+    energy_maps(study.REPORT / "energy.png")
+
+
+if __name__ == "__main__":
+    main()

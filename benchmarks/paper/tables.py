@@ -1,0 +1,134 @@
+"""The paper's six tables beside ours: one CSV of all 330 cells, one page of tables, and how far they are apart.
+
+    python benchmarks/paper/tables.py    # reports/paper/cells/*.csv -> cells.csv, differences.csv, tables.md
+
+Ours is the mean over seeds after the last round, with a 95 % t interval from two seeds on. A run that diverged counts
+with its last finite evaluation, and its cell says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import study
+from scipy import stats
+
+TITLES = {"average": "average", "worst": "worst client", "std": "standard deviation"}
+
+
+def published() -> pd.DataFrame:
+    """The paper's cells, in its order, with our names of data set and algorithm beside them."""
+    table = pd.read_csv(study.REPORT / "published.csv")
+    data = {value: key for key, value in study.DATA_SETS.items()}
+    policies = {value: key for key, value in study.ALGORITHMS.items()}
+    table["data"], table["policy"] = table["dataset"].map(data), table["algorithm"].map(policies)
+    return table
+
+
+def final(cell: study.Cell) -> pd.DataFrame:
+    """Per seed, in percent, after the last round (the last finite one, if it diverged); empty without results."""
+    if not cell.file.exists():
+        return pd.DataFrame(columns=["seed", *study.MEASURES, "diverged"])
+    runs = pd.read_csv(cell.file)
+    ended = set(runs.loc[runs["ended"].notna(), "seed"]) if "ended" in runs else set()
+    last = runs.dropna(subset=["worst"]).sort_values("round").groupby("seed").tail(1).sort_values("seed")
+    last[list(study.MEASURES)] *= 100
+    return last.assign(diverged=last["seed"].isin(ended))[["seed", *study.MEASURES, "diverged"]].reset_index(drop=True)
+
+
+def interval(values: np.ndarray) -> tuple[float, float, float]:
+    """Mean and 95 % t interval; no interval from one value."""
+    mean = float(np.mean(values)) if len(values) else np.nan
+    if len(values) < 2:
+        return mean, np.nan, np.nan
+    half = float(stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
+    return mean, mean - half, mean + half
+
+
+def beside() -> pd.DataFrame:
+    """All published cells with ours, low, high, seeds and diverged runs."""
+    table = published()
+    cells = [study.Cell(row.data, row.alpha, row.sigma, row.policy) for row in table.itertuples()]
+    finals = {cell: final(cell) for cell in dict.fromkeys(cells)}
+    rows = []
+    for cell, measure in zip(cells, table["metric"], strict=True):
+        runs = finals[cell]
+        mean, low, high = interval(runs[measure].to_numpy(dtype=float))
+        counts = {"seeds": len(runs), "diverged": int(runs["diverged"].sum())}
+        rows.append({"ours": mean, "low": low, "high": high, **counts})
+    return pd.concat([table, pd.DataFrame(rows)], axis=1)
+
+
+def differences(table: pd.DataFrame) -> pd.DataFrame:
+    """Per table: mean absolute difference of average and worst, and who has the best worst accuracy how often."""
+    rows = []
+    for name, one in table.groupby("table", sort=False):
+        known = one.dropna(subset=["ours"])
+        gaps = (known["ours"] - known["value_percent"]).abs()
+        worst = one[one["metric"] == "worst"]
+        rows.append({
+            "table": name, "data": one["dataset"].iloc[0], "settings": len(worst.groupby(["alpha", "sigma"])),
+            **{f"gap_{m}": gaps[known["metric"] == m].mean() for m in ("average", "worst")},
+            "drdm_best_worst_paper": wins(worst, "value_percent"), "drdm_best_worst_ours": wins(worst, "ours"),
+            "least_seeds": int(one["seeds"].min()), "most_seeds": int(one["seeds"].max()),
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def wins(rows: pd.DataFrame, column: str, policy: str = "drdm", most: bool = True) -> int:
+    """In how many complete settings a policy has the greatest (least) value of a measure."""
+    won = 0
+    for _, setting in rows.groupby(["data", "alpha", "sigma"]):
+        if setting[column].notna().all():
+            place = setting[column].idxmax() if most else setting[column].idxmin()
+            won += setting.loc[place, "policy"] == policy
+    return won
+
+
+def lead(data: str, alpha: float, sigma: float, measure: str = "worst") -> tuple[str, float, float, float] | None:
+    """DRDM against its best baseline in one setting: its name, and the difference with a paired interval over seeds."""
+    runs = {policy: final(study.Cell(data, alpha, sigma, policy)).set_index("seed") for policy in study.ALGORITHMS}
+    if any(one.empty for one in runs.values()):
+        return None
+    means = {policy: one[measure].mean() for policy, one in runs.items() if policy != "drdm"}
+    rival = max(means, key=lambda policy: means[policy])
+    paired = (runs["drdm"][measure] - runs[rival][measure]).dropna().to_numpy()
+    return rival, *interval(paired)
+
+
+def markdown(table: pd.DataFrame) -> Iterator[str]:
+    """Six tables: ours with its interval, the paper's, the difference."""
+    for name, one in table.groupby("table", sort=False):
+        places = list(dict.fromkeys(zip(one["alpha"], one["sigma"], strict=True)))
+        yield f"\n## {one['dataset'].iloc[0]}, {one['model'].iloc[0]} ({str(name).removeprefix('table:')})\n"
+        yield "ours (95 % interval; seeds) | paper | difference, in percent\n"
+        yield "| | | " + " | ".join(f"alpha {a:g}, sigma {s:g}" for a, s in places) + " |"
+        yield "|---|---|" + "---|" * len(places)
+        for policy, label in study.ALGORITHMS.items():
+            for measure, title in TITLES.items():
+                mine = one[(one["policy"] == policy) & (one["metric"] == measure)]
+                shown = [_shown(mine[(mine["alpha"] == a) & (mine["sigma"] == s)].iloc[0]) for a, s in places]
+                yield f"| {label if measure == 'average' else ''} | {title} | " + " | ".join(shown) + " |"
+
+
+def _shown(cell: pd.Series) -> str:  # type: ignore[type-arg]
+    if not cell["seeds"]:
+        return f"not run yet; {cell['value_percent']:.2f}"
+    span = f" ({cell['low']:.1f} to {cell['high']:.1f}; {cell['seeds']})" if cell["seeds"] > 1 else " (1)"
+    flag = f" **{cell['diverged']} diverged**" if cell["diverged"] else ""
+    return f"{cell['ours']:.2f}{span}{flag}; {cell['value_percent']:.2f}; {cell['ours'] - cell['value_percent']:+.2f}"
+
+
+def main() -> None:
+    table = beside()
+    own = table.drop(columns=["data", "policy"])
+    own.round(4).to_csv(study.REPORT / "cells.csv", index=False)
+    differences(table).round(3).to_csv(study.REPORT / "differences.csv", index=False)
+    head = ["# The paper's six tables, ours beside theirs", "", "`make paper` builds this page from `cells/`."]
+    (study.REPORT / "tables.md").write_text("\n".join([*head, *markdown(table)]) + "\n")
+
+
+if __name__ == "__main__":
+    main()
