@@ -25,7 +25,7 @@ from wflsim.store import Store
 
 FILE = study.REPORT / "search.csv"
 CHEAP = (0.025, 0.05, 0.1, 0.2, 0.4)
-STEPS = {"kmnist": (0.025, 0.05, 0.1, 0.2), "mnist": CHEAP, "fashion": CHEAP}
+STEPS = {"kmnist": (0.0125, 0.025, 0.05, 0.1), "mnist": CHEAP, "fashion": CHEAP}
 SEEDS = {"kmnist": (101,), "mnist": (101, 102, 103), "fashion": (101, 102, 103)}
 STEP = {"drdm": "eta", "drfa": "eta", "scaffold": "eta_l", "scaffpd": "eta_l", "fedavg": "eta"}
 DEFAULTS: dict[str, dict[str, Any]] = {

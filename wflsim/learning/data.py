@@ -28,6 +28,8 @@ class MnistSpec(Spec):
     """One of torchvision's 28x28 sets, 60,000 + 10,000 images; downloaded on first use, or found in WFLSIM_DATA."""
 
     name: Literal["mnist", "fashion_mnist", "kmnist"]
+    standardise: bool = False
+    """Shift and scale the pixels to mean 0 and deviation 1 over all training images; otherwise they are 0 to 1."""
 
 
 class SyntheticSpec(Spec):
@@ -85,7 +87,7 @@ def load(spec: DataSpec, clients: int, seed: int) -> DataSet:
         case DigitsSpec():
             return _digits()
         case MnistSpec():
-            return _mnist(spec.name)
+            return _mnist(spec)
         case SyntheticSpec():
             return _synthetic(spec, clients, seed)
         case NpzSpec():
@@ -104,12 +106,16 @@ def _digits() -> DataSet:
     return DataSet(Samples("train", x[train], y[train]), Samples("test", x[test], y[test]), classes=10)
 
 
-def _mnist(name: str) -> DataSet:
+def _mnist(spec: MnistSpec) -> DataSet:
     from wflsim.learning.vision import images
 
-    kind = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST", "kmnist": "KMNIST"}[name]
-    (x, y), (x_test, y_test) = images(kind, train=True), images(kind, train=False)
-    return DataSet(Samples("train", _pixels(x), y), Samples("test", _pixels(x_test), y_test), classes=10)
+    kind = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST", "kmnist": "KMNIST"}[spec.name]
+    (bytes_train, y), (bytes_test, y_test) = images(kind, train=True), images(kind, train=False)
+    x, x_test = _pixels(bytes_train), _pixels(bytes_test)
+    if spec.standardise:
+        mean, deviation = (np.float32(value) for value in (x.mean(dtype=np.float64), x.std(dtype=np.float64)))
+        x, x_test = (x - mean) / deviation, (x_test - mean) / deviation
+    return DataSet(Samples("train", x, y), Samples("test", x_test, y_test), classes=10)
 
 
 def _synthetic(spec: SyntheticSpec, clients: int, seed: int) -> DataSet:

@@ -64,6 +64,8 @@ class Scenario(WorldSpec):
             if label in self.labels[:i]:
                 cure = f"give each a label of its own, e.g. label: {label}-2"
                 findings.append((("policies", i), f"two policies are called {label!r}; {cure}"))
+        if self.model.name == "resnet18_last" and getattr(self.data, "standardise", False):
+            findings.append((("data", "standardise"), "resnet18_last scales its pixels itself; remove one of the two"))
         if len(set(self.seeds)) < len(self.seeds):
             findings.append((("seeds",), "the same seed is given twice"))
         if self.stop.rounds < self.evaluate_every:
