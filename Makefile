@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test check slow clean
+.PHONY: run test check slow paper clean
 .DELETE_ON_ERROR:
 
 run: $(STAMP)
@@ -23,6 +23,10 @@ slow: $(STAMP)-all
 	  apt-get update -qq && apt-get install -qq -y chromium chromium-driver; } || \
 	  { echo "make slow needs Chromium and its driver: install them with your package manager"; exit 1; }
 	$(BIN)/python -m pytest -m slow
+
+# From the committed results; what trains them is benchmarks/paper/cells.py.
+paper: $(STAMP)-dev
+	$(BIN)/python benchmarks/paper/build.py
 
 $(VENV)/pyvenv.cfg:
 	$(PYTHON) -c 'import sys; sys.exit("wflsim needs Python 3.11 or newer; try make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'

@@ -58,7 +58,8 @@ def test_the_three_sets_load_without_network(name):
     assert (data.train.x.shape, data.test.x.shape) == ((60_000, 1, 28, 28), (10_000, 1, 28, 28))
     assert (data.train.x.min(), data.train.x.max(), data.classes) == (0, 1, 10)
     scaled = load(MnistSpec(name=name, standardise=True), 30, 1)
-    assert abs(scaled.train.x.mean(dtype=float)) < 1e-4 and abs(scaled.train.x.std(dtype=float) - 1) < 1e-4
+    assert abs(scaled.train.x.mean(dtype=float)) < 1e-4
+    assert abs(scaled.train.x.std(dtype=float) - 1) < 1e-4
     # The test images are scaled by the same two numbers.
     assert np.ptp(scaled.test.x) == pytest.approx(np.ptp(scaled.train.x), rel=1e-6)
 

@@ -127,6 +127,13 @@ def test_files_that_cannot_be_read(tmp_path):
         read(tmp_path / "huge.yaml")
 
 
+def test_pixels_are_scaled_once():
+    text = GOOD.replace("data: {name: digits}", "data: {name: mnist, standardise: true}")
+    build(parse(text, "good.yaml"))
+    with pytest.raises(ScenarioError, match=r"data.standardise: resnet18_last scales its pixels itself"):
+        build(parse(text, "bad.yaml"), ["model={name: resnet18_last}"])
+
+
 def test_several_findings_at_once_in_one_message():
     text = GOOD.replace("bandwidth:", "bandwith:").replace("mu: 0.5", "mu: x").replace("rounds: 150", "rounds: -3")
     with pytest.raises(ScenarioError) as caught:

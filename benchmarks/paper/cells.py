@@ -45,7 +45,11 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--again", action="store_true", help="compute what is there, and compare")
     options = parser.parse_args()
-    root = Store().root
+    root, kind = Store().root, study.REPORT / "machine.txt"
+    if not kind.exists():
+        kind.write_text(study.machine())
+    elif kind.read_text() != study.machine():
+        print(f"note: the committed cells come from another kind of machine, see {kind}; the last bits will differ")
     every = [cell for cell in study.cells(options.data) if cell.policy in options.policies]
     places = list(dict.fromkeys((cell.alpha, cell.sigma) for cell in every))[: options.first]
     # Seed by seed, so that an interrupted study has something of everything.

@@ -91,6 +91,17 @@ def evaluations(
     return rows
 
 
+def machine() -> str:
+    """What decides the last bits of a float: the kind of processor, and torch."""
+    import torch
+
+    file = Path("/proc/cpuinfo")
+    wanted = ("vendor_id", "cpu family", "model", "model name")
+    lines = file.read_text().split("\n\n")[0].splitlines() if file.exists() else []
+    found = dict(line.split("\t", 1) for line in lines if "\t" in line)
+    return "".join(f"{key}{found.get(key, ': unknown').strip()}\n" for key in wanted) + f"torch: {torch.__version__}\n"
+
+
 def read(cells: Iterable[Cell]) -> Iterator[tuple[Cell, pd.DataFrame]]:
     """Those that have results, with their results."""
     for cell in cells:
