@@ -44,7 +44,7 @@ def variations(policy: str, step: float) -> list[dict[str, float]]:
         "drfa": [{"gamma": 5e-3}, {"gamma": 5e-2}],
         "scaffold": [{"eta_g": 0.7}, {"eta_g": 1.4}],
         "scaffpd": [{"sigma": 5e-2}, {"eta_g": 1.4}],
-        "fedavg": [{"eta": 0.7 * step}, {"eta": 1.4 * step}],
+        "fedavg": [{"eta": round(0.7 * step, 6)}, {"eta": round(1.4 * step, 6)}],
     }[policy]
 
 
