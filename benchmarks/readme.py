@@ -1,28 +1,22 @@
-"""Makes the README's picture and answer from the quickstart: `python benchmarks/readme.py`."""
+"""Makes the README's answer from the quickstart: `python benchmarks/readme.py`."""
 
 from __future__ import annotations
 
 import re
-import shutil
 import textwrap
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import wflsim
 from wflsim.answer import answer
-from wflsim.report import build
 
 ROOT = Path(__file__).parent.parent
-PICTURE = ROOT / "reports/readme/quickstart.png"
 
 
 def main() -> None:
     with TemporaryDirectory() as place:
         folder = Path(place) / "quickstart"
         results = wflsim.run(wflsim.load(ROOT / "scenarios/quickstart.yaml"), folder)
-        build([folder], figures=True)
-        PICTURE.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(folder / "figures/accuracy_against_energy.png", PICTURE)
         quote = textwrap.fill(answer(results), 116, initial_indent="> ", subsequent_indent="> ")
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")

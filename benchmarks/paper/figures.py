@@ -20,6 +20,7 @@ matplotlib.use("Agg")
 
 COLOURS = {"drdm": "#d55e00", "drfa": "#0072b2", "scaffold": "#009e73", "scaffpd": "#cc79a7", "fedavg": "#555555"}
 STYLES = {"drdm": "-", "drfa": "--", "scaffold": "-.", "scaffpd": (0, (3, 1, 1, 1, 1, 1)), "fedavg": ":"}
+MAPS = {name: study.REPORT / f"energy_{name}" / "map.csv" for name in ("paper", "full")}
 SHOWN_TAUS = (5, 10, 20, 30)
 MEASURES = {"average": "average accuracy", "std": "standard deviation over clients", "worst": "worst client's accuracy"}
 
@@ -74,32 +75,40 @@ def tau_curves(path: Path) -> bool:
     return True
 
 
+def headline(path: Path) -> bool:
+    """The README's picture: what the policies reach in the worst client, and which tau costs the least energy."""
+    found = list(study.read(cell for cell in study.cells("kmnist") if (cell.alpha, cell.sigma) == (0.1, 0.0)))
+    if not found or not MAPS["full"].exists():
+        return False
+    chart = Figure(figsize=(10, 3.8), layout="constrained")
+    left, right = chart.subplots(1, 2, width_ratios=(1, 1.1))
+    for cell, runs in found:
+        label = study.ALGORITHMS[cell.policy]
+        band(left, runs, "worst", color=COLOURS[cell.policy], linestyle=STYLES[cell.policy], label=label)
+    left.set(xlabel="communication rounds", ylabel="worst client's accuracy in %", ylim=(0, 100))
+    left.set_title("30 clients with unlike data: who is left behind?", fontsize=10)
+    left.spines[["top", "right"]].set_visible(False)
+    left.legend(frameon=False, fontsize=8, loc="lower right")
+    image = energy_map(right, MAPS["full"])
+    right.set_title("DRDM: the cheapest tau for 80 % in every client", fontsize=10)
+    chart.colorbar(image, ax=right, label="local steps tau*")
+    chart.savefig(path, dpi=150)
+    return True
+
+
 def energy_maps(path: Path) -> bool:
-    """tau* at every SNR and bandwidth, under both accountings; the taus within 5 % of the best below it."""
-    maps = {name: study.REPORT / f"energy_{name}" / "map.csv" for name in ("paper", "full")}
-    if not all(file.exists() for file in maps.values()):
+    """tau* under both accountings."""
+    if not all(file.exists() for file in MAPS.values()):
         return False
     chart = Figure(figsize=(11, 4.8), layout="constrained")
     titles = {
         "paper": "the paper's formula: local steps, uploads",
         "full": "whole device: every bit, phase, idle second",
     }
-    for number, (name, file) in enumerate(maps.items()):
-        table = pd.read_csv(file)
-        rows, columns = (list(dict.fromkeys(table[key])) for key in ("radio.snr", "radio.bandwidth"))
-        best = table.pivot(index="radio.snr", columns="radio.bandwidth", values="tau_star").loc[rows, columns]
+    for number, (name, file) in enumerate(MAPS.items()):
         ax = chart.add_subplot(1, 2, number + 1)
-        image = ax.imshow(best, cmap="cividis", vmin=5, vmax=30, aspect="auto")
-        for row in table.itertuples(index=False):
-            cell = dict(zip(table.columns, row, strict=True))
-            at = columns.index(cell["radio.bandwidth"]), rows.index(cell["radio.snr"])
-            colour = "white" if cell["tau_star"] < 17.5 else "black"
-            ax.text(*at, f"{cell['tau_star']}", ha="center", va="bottom", fontsize=10, color=colour)
-            near = str(cell["within5"]).replace(" ", ", ")
-            ax.text(*at, f"{{{near}}}", ha="center", va="top", fontsize=7, color=colour)
-        ax.set_xticks(range(len(columns)), columns)
-        ax.set_yticks(range(len(rows)), rows)
-        ax.set(xlabel="bandwidth per client", ylabel="SNR", title=titles[name])
+        image = energy_map(ax, file)
+        ax.set_title(titles[name], fontsize=10)
     chart.colorbar(image, ax=chart.axes, label="tau*")
     chart.suptitle(
         "tau* that brings every client to 80 % for the least energy {all taus within 5 % of it}", fontsize=11
@@ -108,12 +117,31 @@ def energy_maps(path: Path) -> bool:
     return True
 
 
+def energy_map(ax: Any, file: Path) -> Any:
+    """tau* at every SNR and bandwidth, below it all taus within 5 % of the least energy."""
+    table = pd.read_csv(file)
+    rows, columns = (list(dict.fromkeys(table[key])) for key in ("radio.snr", "radio.bandwidth"))
+    best = table.pivot(index="radio.snr", columns="radio.bandwidth", values="tau_star").loc[rows, columns]
+    image = ax.imshow(best, cmap="cividis", vmin=5, vmax=30, aspect="auto")
+    for cell in table.to_dict("records"):
+        at = columns.index(cell["radio.bandwidth"]), rows.index(cell["radio.snr"])
+        colour = "white" if cell["tau_star"] < 17.5 else "black"
+        near = str(cell["within5"]).replace(" ", ", ")
+        ax.text(*at, f"{cell['tau_star']}", ha="center", va="bottom", fontsize=9, color=colour)
+        ax.text(*at, f"{{{near}}}", ha="center", va="top", fontsize=6.5, color=colour)
+    ax.set_xticks(range(len(columns)), columns)
+    ax.set_yticks(range(len(rows)), rows)
+    ax.set(xlabel="bandwidth per client", ylabel="SNR")
+    return image
+
+
 def main() -> None:
     for data in study.DATA_SETS:
         for alpha, sigma in ((0.1, 0.0), (0.1, 0.3)):
             curves(data, alpha, sigma, study.REPORT / f"curves_{data}_sigma{sigma:g}.png")
     tau_curves(study.REPORT / "tau.png")
     energy_maps(study.REPORT / "energy.png")
+    headline(study.REPORT / "headline.png")
 
 
 if __name__ == "__main__":
