@@ -5,8 +5,8 @@
 The paper gives neither steps nor rounds. Per data set, at alpha=0.1 and sigma=0 only, with seeds that no table uses:
 first the local step over STEPS with everything else at its default, then, at the best step, two variations of what
 else the algorithm has. Every algorithm has the same number of trials. A trial's score is the worst client's
-accuracy, averaged over the last three evaluations and the search seeds; a run that diverges scores zero. The winner
-is written into scenarios/paper/ by hand and holds for every setting, tau and seed.
+accuracy, averaged over the last three evaluations and the search seeds; a run that diverges scores zero, and a tie is
+decided by the average. The winner is written into scenarios/paper/ by hand and holds for every setting, tau and seed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def score(data: str, policy: str) -> pd.Series[float]:
     """Of every trial so far, the best first."""
     table = pd.read_csv(FILE)
     mine = table[(table["data"] == data) & (table["policy"] == policy)]
-    return mine.groupby("parameters")["worst"].mean().sort_values(ascending=False)
+    means = mine.groupby("parameters")[["worst", "average"]].mean().sort_values(["worst", "average"], ascending=False)
+    return means["worst"]
 
 
 def main() -> None:
