@@ -80,10 +80,12 @@ def main() -> None:
             study.add(FILE, [row], key=("data", "policy", "parameters", "seed"))
             print(row, flush=True)
 
-    run([(p, {STEP[p]: step, **DEFAULTS[p]}) for step in STEPS[data] for p in study.ALGORITHMS])
+    first = {p: [{STEP[p]: step, **DEFAULTS[p]} for step in STEPS[data]] for p in study.ALGORITHMS}
+    run([(policy, trial) for policy, trials in first.items() for trial in trials])
     second = []
-    for policy in study.ALGORITHMS:
-        best = json.loads(str(score(data, policy).index[0]))
+    for policy, trials in first.items():
+        ranks = list(score(data, policy).index)
+        best = min(trials, key=lambda trial: ranks.index(json.dumps(trial, sort_keys=True)))
         second += [(policy, {**best, **change}) for change in variations(policy, best[STEP[policy]])]
     run(second)
     for policy in study.ALGORITHMS:
