@@ -130,7 +130,7 @@ def _places(table: pd.DataFrame) -> list[tuple[float, float, str]]:
 
 
 def _complete(rows: pd.DataFrame) -> int:
-    return sum(bool(one["ours"].notna().all()) for _, one in rows.groupby(["data", "alpha", "sigma"]))
+    return sum(bool((one["seeds"] > 0).all()) for _, one in rows.groupby(["data", "alpha", "sigma"]))
 
 
 def _verdict(holds: bool, complete: int) -> str:

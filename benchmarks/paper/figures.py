@@ -46,7 +46,10 @@ def curves(data: str, alpha: float, sigma: float, path: Path) -> bool:
             label = f"{study.ALGORITHMS[cell.policy]} ({runs['seed'].nunique()})"
             band(ax, runs, measure, color=COLOURS[cell.policy], linestyle=STYLES[cell.policy], label=label)
         ax.set(xlabel="communication rounds", ylabel=f"{words} in %", title=f"({'abc'[number]})")
-        ax.set_ylim(bottom=0)
+        # The first evaluations, where everybody is still bad, may leave the picture: the end is what is compared.
+        shown = [100 * runs.loc[runs["round"] >= 10].groupby("round")[measure].mean() for _, runs in found]
+        low, high = min(one.min() for one in shown), max(one.max() for one in shown)
+        ax.set_ylim((0, 1.25 * high) if measure == "std" else (max(0, low - 5), min(100, high + 5)))
         ax.spines[["top", "right"]].set_visible(False)
     chart.axes[0].legend(frameon=False, fontsize=8, title="algorithm (seeds)", title_fontsize=8, loc="lower right")
     where = f"{study.DATA_SETS[data]}, alpha = {alpha:g}, sigma = {sigma:g}"

@@ -2,8 +2,8 @@
 
     python benchmarks/paper/tables.py    # reports/paper/cells/*.csv -> cells.csv, differences.csv, tables.md
 
-Ours is the mean over seeds after the last round, with a 95 % t interval from two seeds on. A run that diverged counts
-with its last finite evaluation, and its cell says so.
+Ours is the mean over seeds after the last round, with a 95 % t interval from two seeds on. A run that diverged has no
+accuracy: means are over the others, and its cell says how many there were.
 """
 
 from __future__ import annotations
@@ -28,14 +28,12 @@ def published() -> pd.DataFrame:
 
 
 def final(cell: study.Cell) -> pd.DataFrame:
-    """Per seed, in percent, after the last round (the last finite one, if it diverged); empty without results."""
+    """Per seed, in percent, after the last round; NaN where it diverged, empty without results."""
     if not cell.file.exists():
-        return pd.DataFrame(columns=["seed", *study.MEASURES, "diverged"])
-    runs = pd.read_csv(cell.file)
-    ended = set(runs.loc[runs["ended"].notna(), "seed"]) if "ended" in runs else set()
-    last = runs.dropna(subset=["worst"]).sort_values("round").groupby("seed").tail(1).sort_values("seed")
+        return pd.DataFrame(columns=["seed", *study.MEASURES], dtype=float)
+    last = pd.read_csv(cell.file).sort_values("round").groupby("seed").tail(1).sort_values("seed")
     last[list(study.MEASURES)] *= 100
-    return last.assign(diverged=last["seed"].isin(ended))[["seed", *study.MEASURES, "diverged"]].reset_index(drop=True)
+    return last[["seed", *study.MEASURES]].reset_index(drop=True)
 
 
 def interval(values: np.ndarray) -> tuple[float, float, float]:
@@ -55,8 +53,8 @@ def beside() -> pd.DataFrame:
     rows = []
     for cell, measure in zip(cells, table["metric"], strict=True):
         runs = finals[cell]
-        mean, low, high = interval(runs[measure].to_numpy(dtype=float))
-        counts = {"seeds": len(runs), "diverged": int(runs["diverged"].sum())}
+        mean, low, high = interval(runs[measure].dropna().to_numpy())
+        counts = {"seeds": len(runs), "diverged": int(runs["worst"].isna().sum())}
         rows.append({"ours": mean, "low": low, "high": high, **counts})
     return pd.concat([table, pd.DataFrame(rows)], axis=1)
 
@@ -78,10 +76,10 @@ def differences(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def wins(rows: pd.DataFrame, column: str, policy: str = "drdm", most: bool = True) -> int:
-    """In how many complete settings a policy has the greatest (least) value of a measure."""
+    """In how many settings, all of them run, a policy has the greatest (least) value of a measure."""
     won = 0
     for _, setting in rows.groupby(["data", "alpha", "sigma"]):
-        if setting[column].notna().all():
+        if column == "value_percent" or (setting["seeds"] > 0).all():
             place = setting[column].idxmax() if most else setting[column].idxmin()
             won += setting.loc[place, "policy"] == policy
     return won
@@ -90,9 +88,9 @@ def wins(rows: pd.DataFrame, column: str, policy: str = "drdm", most: bool = Tru
 def lead(data: str, alpha: float, sigma: float, measure: str = "worst") -> tuple[str, float, float, float] | None:
     """DRDM against its best baseline in one setting: its name, and the difference with a paired interval over seeds."""
     runs = {policy: final(study.Cell(data, alpha, sigma, policy)).set_index("seed") for policy in study.ALGORITHMS}
-    if any(one.empty for one in runs.values()):
+    if any(one.empty for one in runs.values()) or runs["drdm"][measure].isna().all():
         return None
-    means = {policy: one[measure].mean() for policy, one in runs.items() if policy != "drdm"}
+    means = {policy: one[measure].mean() for policy, one in runs.items() if policy != "drdm" and one[measure].any()}
     rival = max(means, key=lambda policy: means[policy])
     paired = (runs["drdm"][measure] - runs[rival][measure]).dropna().to_numpy()
     return rival, *interval(paired)
@@ -114,9 +112,10 @@ def markdown(table: pd.DataFrame) -> Iterator[str]:
 
 
 def _shown(cell: pd.Series) -> str:  # type: ignore[type-arg]
-    if not cell["seeds"]:
-        return f"not run yet; {cell['value_percent']:.2f}"
-    span = f" ({cell['low']:.1f} to {cell['high']:.1f}; {cell['seeds']})" if cell["seeds"] > 1 else " (1)"
+    if cell["seeds"] == cell["diverged"]:
+        return f"{'all diverged' if cell['seeds'] else 'not run yet'}; {cell['value_percent']:.2f}"
+    span = f"{cell['low']:.1f} to {cell['high']:.1f}; " if cell["seeds"] - cell["diverged"] > 1 else ""
+    span = f" ({span}{cell['seeds']})"
     flag = f" **{cell['diverged']} diverged**" if cell["diverged"] else ""
     return f"{cell['ours']:.2f}{span}{flag}; {cell['value_percent']:.2f}; {cell['ours'] - cell['value_percent']:+.2f}"
 
