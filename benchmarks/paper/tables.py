@@ -68,6 +68,7 @@ def differences(table: pd.DataFrame) -> pd.DataFrame:
         worst = one[one["metric"] == "worst"]
         rows.append({
             "table": name, "data": one["dataset"].iloc[0], "settings": len(worst.groupby(["alpha", "sigma"])),
+            "settings_run": sum((setting["seeds"] > 0).all() for _, setting in worst.groupby(["alpha", "sigma"])),
             **{f"gap_{m}": gaps[known["metric"] == m].mean() for m in ("average", "worst")},
             "drdm_best_worst_paper": wins(worst, "value_percent"), "drdm_best_worst_ours": wins(worst, "ours"),
             "least_seeds": int(one["seeds"].min()), "most_seeds": int(one["seeds"].max()),

@@ -219,7 +219,7 @@ def draw() -> None:
     ]  # fmt: skip
     study = pd.read_csv(ROOT / "reports" / "policies" / "minimax.csv").set_index("policy").round(3) + 0.0  # no -0.0
     facts = {"V": V, "erm": high, "floor": high - V, "limit": limit, "far": max(one["far"] for one in found.values())}
-    story = (REPORT / "theory.template.md").read_text()
+    story = Path(__file__).with_name("theory.template.md").read_text()
     (REPORT / "theory.md").write_text(story.format(table="\n".join(table), T=HORIZONS, study=study.T, **facts))
 
 
