@@ -41,11 +41,12 @@ def best_worst(table: pd.DataFrame) -> Claim:
     worst = table[table["metric"] == "worst"]
     paper = tables.wins(worst, "value_percent")
     every = len(_places(table))
-    said = f"in {won} of {complete} settings run (the paper: {paper} of {every}), in {clear} of them with a paired 95 % "
-    said += "interval over seeds that excludes zero"
+    said = f"in {won} of {complete} settings run (the paper: {paper} of {every}), in {clear} of them with a paired "
+    said += "95 % interval over seeds that excludes zero"
     if lost:
         said += "; not in " + ", ".join(lost)
-    return Claim("DRDM has the best worst-case accuracy in every setting", _verdict(won == complete, complete, len(_places(table))), said)
+    says = "DRDM has the best worst-case accuracy in every setting"
+    return Claim(says, _verdict(won == complete, complete, table), said)
 
 
 def most_even(table: pd.DataFrame) -> Claim:
@@ -54,7 +55,8 @@ def most_even(table: pd.DataFrame) -> Claim:
     won, complete = tables.wins(rows, "ours", most=False), _complete(rows)
     paper = tables.wins(rows, "value_percent", most=False)
     said = f"lowest in {won} of {complete} settings run (the paper: {paper} of {len(_places(table))})"
-    return Claim("DRDM has the lowest standard deviation over clients", _verdict(won == complete, complete, len(_places(table))), said)
+    says = "DRDM has the lowest standard deviation over clients"
+    return Claim(says, _verdict(won == complete, complete, table), said)
 
 
 def fedavg_last(table: pd.DataFrame) -> Claim:
@@ -64,7 +66,7 @@ def fedavg_last(table: pd.DataFrame) -> Claim:
     paper = tables.wins(rows, "value_percent", "fedavg", most=False)
     said = f"it has the lowest worst accuracy in {won} of {complete} settings run "
     said += f"(the paper's own tables: {paper} of {len(_places(table))})"
-    return Claim("FedAvg is consistently the worst", _verdict(won == complete, complete, len(_places(table))), said)
+    return Claim("FedAvg is consistently the worst", _verdict(won == complete, complete, table), said)
 
 
 def rounds_to(accuracy: float) -> pd.DataFrame:
@@ -137,7 +139,7 @@ def _complete(rows: pd.DataFrame) -> int:
     return sum(bool((one["seeds"] > 0).all()) for _, one in rows.groupby(["data", "alpha", "sigma"]))
 
 
-def _verdict(holds: bool, complete: int, every: int) -> str:
+def _verdict(holds: bool, complete: int, table: pd.DataFrame) -> str:
     if not complete:
         return "not run yet"
-    return f"{'holds' if holds else 'does not hold'}{' so far' if holds and complete < every else ''}"
+    return f"{'holds' if holds else 'does not hold'}{' so far' if holds and complete < len(_places(table)) else ''}"

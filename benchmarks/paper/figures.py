@@ -34,6 +34,14 @@ def band(ax: Any, runs: pd.DataFrame, measure: str, **how: Any) -> None:
         ax.fill_between(by_round.index, low, high, color=how["color"], alpha=0.13, linewidth=0)
 
 
+def finished(cell: study.Cell, runs: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Runs that did not diverge, and a label that counts both."""
+    ended = runs.loc[runs["ended"].notna(), "seed"].unique() if "ended" in runs else []
+    left = runs[~runs["seed"].isin(ended)]
+    lost = f", {len(ended)} more diverged" if len(ended) else ""
+    return left, f"{study.ALGORITHMS[cell.policy]} ({left['seed'].nunique()}{lost})"
+
+
 def curves(data: str, alpha: float, sigma: float, path: Path) -> bool:
     """Average, standard deviation and worst accuracy against rounds, all algorithms; False: nothing to show yet."""
     found = list(study.read(cell for cell in study.cells(data) if (cell.alpha, cell.sigma) == (alpha, sigma)))
@@ -43,8 +51,8 @@ def curves(data: str, alpha: float, sigma: float, path: Path) -> bool:
     for number, (measure, words) in enumerate(MEASURES.items()):
         ax = chart.add_subplot(1, 3, number + 1)
         for cell, runs in found:
-            label = f"{study.ALGORITHMS[cell.policy]} ({runs['seed'].nunique()})"
-            band(ax, runs, measure, color=COLOURS[cell.policy], linestyle=STYLES[cell.policy], label=label)
+            left, label = finished(cell, runs)
+            band(ax, left, measure, color=COLOURS[cell.policy], linestyle=STYLES[cell.policy], label=label)
         ax.set(xlabel="communication rounds", ylabel=f"{words} in %", title=f"({'abc'[number]})")
         # The first evaluations, where everybody is still bad, may leave the picture: the end is what is compared.
         shown = [100 * runs.loc[runs["round"] >= 10].groupby("round")[measure].mean() for _, runs in found]
@@ -86,12 +94,13 @@ def headline(path: Path) -> bool:
     chart = Figure(figsize=(10, 3.8), layout="constrained")
     left, right = chart.subplots(1, 2, width_ratios=(1, 1.1))
     for cell, runs in found:
-        label = study.ALGORITHMS[cell.policy]
-        band(left, runs, "worst", color=COLOURS[cell.policy], linestyle=STYLES[cell.policy], label=label)
+        runs_left, label = finished(cell, runs)
+        band(left, runs_left, "worst", color=COLOURS[cell.policy], linestyle=STYLES[cell.policy], label=label)
     left.set(xlabel="communication rounds", ylabel="worst client's accuracy in %", ylim=(0, 100))
     left.set_title("30 clients with unlike data: who is left behind?", fontsize=10)
     left.spines[["top", "right"]].set_visible(False)
-    left.legend(frameon=False, fontsize=8, loc="lower right")
+    left.legend(frameon=False, fontsize=8, loc="lower right", title="policy (seeds)", title_fontsize=8)
+    left.set_xlim(0, None)
     image = energy_map(right, MAPS["full"])
     right.set_title("DRDM: the cheapest tau for 80 % in every client", fontsize=10)
     chart.colorbar(image, ax=right, label="local steps tau*")

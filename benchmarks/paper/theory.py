@@ -232,7 +232,7 @@ def figure(found: dict[str, dict[str, Any]], levels: dict[str, float]) -> None:
     ax.plot(T, (T / T[0]) ** -0.375, color="0.5", linewidth=1.2, label="slope -3/8")
     for (name, level), side in zip(levels.items(), ("top", "bottom"), strict=True):
         ax.axhline(level, color="0.3", linestyle=(0, (1, 3)), linewidth=1)
-        ax.text(T[0], level, name, va=side, fontsize=8, color="0.3")
+        ax.text(T[-1], level, name, va=side, ha="right", fontsize=8, color="0.3")
     ax.set(xscale="log", yscale="log", xlabel="T, local steps", ylabel="duality gap of the averaged iterates")
     ax.legend(fontsize=8, frameon=False, loc="lower left")
     chart.savefig(REPORT / "theory.png", dpi=150)
