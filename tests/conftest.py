@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
+
+
+def hears_ctrl_c() -> None:
+    """Before a child starts: jobs of a background shell, CI's among them, ignore SIGINT, and so would the child."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from conftest import hears_ctrl_c
 from rich.console import Console
 
 import wflsim
@@ -161,7 +162,9 @@ def test_quickstart_killed_five_times_ends_with_the_same_bytes(tmp_path, monkeyp
 @pytest.mark.parametrize("workers", [1, 2])
 def test_ctrl_c_leaves_a_valid_folder_and_130(tmp_path, workers):
     command = [sys.executable, "-m", "wflsim", "run", str(QUICKSTART), "--workers", str(workers), "--set", "stop.target=null"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hears_ctrl_c
+    )
     folder = tmp_path / "runs/quickstart"
     started = time.monotonic()
     while not list(folder.glob("*/*/rounds.csv")) and time.monotonic() - started < 60:

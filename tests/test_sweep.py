@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from conftest import hears_ctrl_c
 from test_store import SMALL
 
 import wflsim
@@ -200,7 +201,9 @@ def test_two_processes_one_of_which_is_killed_give_the_bytes_of_one(tmp_path, mo
 def test_ctrl_c_leaves_a_valid_folder_and_130(tmp_path):
     (tmp_path / "big.yaml").write_text(BIG.replace("rounds: 5", "rounds: 500"))
     command = [sys.executable, "-m", "wflsim", "run", "big.yaml", "--workers", "2", "--out", "out"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hears_ctrl_c
+    )
     while process.poll() is None and not list(Store().root.glob("locks/*")):
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)
