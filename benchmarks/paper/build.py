@@ -79,7 +79,7 @@ def headline(table: pd.DataFrame) -> str:
     for policy in ("drdm", "fedavg"):
         row = rows.loc[policy]
         parts.append(f"{row['ours']:.1f} % [{row['low']:.1f}, {row['high']:.1f}] with {study.ALGORITHMS[policy]}")
-    best = pd.read_csv(figures.MAPS["full"])
+    best = pd.read_csv(study.MAPS["full"])
     ends = [best.iloc[0], best.iloc[-1]]
     places = [f"{one['tau_star']} at {one['radio.snr']} and {one['radio.bandwidth']}" for one in ends]
     return (

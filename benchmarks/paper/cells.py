@@ -19,12 +19,10 @@ from joblib import Parallel, delayed
 from wflsim.store import Store
 
 
-def rounds_of(cell: study.Cell) -> int:
-    return study.TAU_ROUNDS[cell.tau] if cell.data == study.TAU_STUDY else cell.scenario.stop.rounds
-
-
 def run(cell: study.Cell, seed: int, root: Path) -> tuple[study.Cell, list[dict[str, Any]]]:
-    return cell, study.evaluations(cell.scenario, 0, seed, rounds_of(cell), root)
+    scenario = cell.scenario
+    rounds = study.TAU_ROUNDS[cell.tau] if cell.data == study.TAU_STUDY else scenario.stop.rounds
+    return cell, study.evaluations(scenario, 0, seed, rounds, root)
 
 
 def committed(cell: study.Cell, seed: int) -> pd.DataFrame | None:

@@ -109,7 +109,7 @@ def energy_claims() -> list[Claim]:
     """tau* falls as SNR and as bandwidth rise; at 20 dB it is at most 15."""
     claims = []
     for name, words in {"paper": "the paper's formula", "full": "the whole device"}.items():
-        file = study.REPORT / f"energy_{name}" / "map.csv"
+        file = study.MAPS[name]
         if not file.exists():
             claims.append(Claim(f"energy map by {words}", "not run yet", ""))
             continue

@@ -20,7 +20,6 @@ matplotlib.use("Agg")
 
 COLOURS = {"drdm": "#d55e00", "drfa": "#0072b2", "scaffold": "#009e73", "scaffpd": "#cc79a7", "fedavg": "#555555"}
 STYLES = {"drdm": "-", "drfa": "--", "scaffold": "-.", "scaffpd": (0, (3, 1, 1, 1, 1, 1)), "fedavg": ":"}
-MAPS = {name: study.REPORT / f"energy_{name}" / "map.csv" for name in ("paper", "full")}
 SHOWN_TAUS = (5, 10, 20, 30)
 MEASURES = {"average": "average accuracy", "std": "standard deviation over clients", "worst": "worst client's accuracy"}
 
@@ -42,11 +41,11 @@ def finished(cell: study.Cell, runs: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     return left, f"{study.ALGORITHMS[cell.policy]} ({left['seed'].nunique()}{lost})"
 
 
-def curves(data: str, alpha: float, sigma: float, path: Path) -> bool:
-    """Average, standard deviation and worst accuracy against rounds, all algorithms; False: nothing to show yet."""
+def curves(data: str, alpha: float, sigma: float, path: Path) -> None:
+    """Average, standard deviation and worst accuracy against rounds, all algorithms; nothing where nothing was run."""
     found = list(study.read(cell for cell in study.cells(data) if (cell.alpha, cell.sigma) == (alpha, sigma)))
     if not found:
-        return False
+        return
     chart = Figure(figsize=(11, 3.6), layout="constrained")
     for number, (measure, words) in enumerate(MEASURES.items()):
         ax = chart.add_subplot(1, 3, number + 1)
@@ -63,14 +62,13 @@ def curves(data: str, alpha: float, sigma: float, path: Path) -> bool:
     where = f"{study.DATA_SETS[data]}, alpha = {alpha:g}, sigma = {sigma:g}"
     chart.suptitle(f"{where}: mean over seeds, band: all seeds", fontsize=11)
     chart.savefig(path, dpi=150)
-    return True
 
 
-def tau_curves(path: Path) -> bool:
+def tau_curves(path: Path) -> None:
     """DRDM's worst accuracy against rounds, a line per tau."""
     found = [(c, runs) for c, runs in study.read(study.cells(study.TAU_STUDY)) if c.tau in SHOWN_TAUS]
     if not found:
-        return False
+        return
     chart = Figure(figsize=(5.6, 3.9), layout="constrained")
     ax = chart.add_subplot()
     colours = matplotlib.colormaps["viridis"](np.linspace(0.05, 0.85, len(found)))
@@ -83,14 +81,13 @@ def tau_curves(path: Path) -> bool:
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, fontsize=8, loc="lower right")
     chart.savefig(path, dpi=150)
-    return True
 
 
-def headline(path: Path) -> bool:
+def headline(path: Path) -> None:
     """The README's picture: what the policies reach in the worst client, and which tau costs the least energy."""
     found = list(study.read(cell for cell in study.cells("kmnist") if (cell.alpha, cell.sigma) == (0.1, 0.0)))
-    if not found or not MAPS["full"].exists():
-        return False
+    if not found or not study.MAPS["full"].exists():
+        return
     chart = Figure(figsize=(10, 3.8), layout="constrained")
     left, right = chart.subplots(1, 2, width_ratios=(1, 1.1))
     for cell, runs in found:
@@ -101,23 +98,22 @@ def headline(path: Path) -> bool:
     left.spines[["top", "right"]].set_visible(False)
     left.legend(frameon=False, fontsize=8, loc="lower right", title="policy (seeds)", title_fontsize=8)
     left.set_xlim(0, None)
-    image = energy_map(right, MAPS["full"])
+    image = energy_map(right, study.MAPS["full"])
     right.set_title("DRDM: the cheapest tau for 80 % in every client", fontsize=10)
     chart.colorbar(image, ax=right, label="local steps tau*")
     chart.savefig(path, dpi=150)
-    return True
 
 
-def energy_maps(path: Path) -> bool:
+def energy_maps(path: Path) -> None:
     """tau* under both accountings."""
-    if not all(file.exists() for file in MAPS.values()):
-        return False
+    if not all(file.exists() for file in study.MAPS.values()):
+        return
     chart = Figure(figsize=(11, 4.8), layout="constrained")
     titles = {
         "paper": "the paper's formula: local steps, uploads",
         "full": "whole device: every bit, phase, idle second",
     }
-    for number, (name, file) in enumerate(MAPS.items()):
+    for number, (name, file) in enumerate(study.MAPS.items()):
         ax = chart.add_subplot(1, 2, number + 1)
         image = energy_map(ax, file)
         ax.set_title(titles[name], fontsize=10)
@@ -126,7 +122,6 @@ def energy_maps(path: Path) -> bool:
         "tau* that brings every client to 80 % for the least energy {all taus within 5 % of it}", fontsize=11
     )
     chart.savefig(path, dpi=150)
-    return True
 
 
 def energy_map(ax: Any, file: Path) -> Any:

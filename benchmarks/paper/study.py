@@ -18,6 +18,7 @@ from wflsim.learning.metrics import metrics
 from wflsim.scenario import Scenario, load
 from wflsim.store import Store
 from wflsim.sweep.regimes import regimes
+from wflsim.tune.curves import UNLIMITED
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT / "reports" / "paper"
@@ -27,8 +28,9 @@ ALGORITHMS = {"drdm": "DRDM", "drfa": "DRFA", "scaffold": "SCAFFOLD", "scaffpd":
 MEASURES = ("average", "worst", "std")
 TAU_STUDY = "energy_map"
 TAU_ROUNDS = {5: 90, 10: 60, 15: 50, 20: 40, 30: 32}
-"""How far DRDM is followed for every tau: beyond 85 % in the worst client, where it gets there."""
-UNLIMITED = 1 << 60
+"""How far DRDM is followed for every tau: far enough for 80 % in the worst client."""
+MAPS = {name: REPORT / f"energy_{name}" / "map.csv" for name in ("paper", "full")}
+"""What `wflsim tune` found, by accounting."""
 
 
 class Cell(NamedTuple):
@@ -71,21 +73,15 @@ def settings(data: str) -> list[tuple[float, float]]:
     return [(float(p.alpha), float(p.sigma)) for p in partitions]  # type: ignore[union-attr]
 
 
-def evaluations(
-    scenario: Scenario, policy: int, seed: int, rounds: int, root: Path, threads: int = 1
-) -> list[dict[str, Any]]:
+def evaluations(scenario: Scenario, policy: int, seed: int, rounds: int, root: Path) -> list[dict[str, Any]]:
     """Train (or remember) one run; one row per evaluation, the last one named if it diverged."""
     curve = Curve(scenario, policy, seed, Store(root), keep_bytes=UNLIMITED)
     curve.extend(rounds)
-    rows = [
-        {
-            "seed": seed,
-            "round": entry.round + 1,
-            **{name: metrics(entry.evaluation.accuracy)[name] for name in MEASURES},
-        }
-        for entry in curve.trace[:rounds]
-        if entry.evaluation is not None
-    ]
+    rows: list[dict[str, Any]] = []
+    for entry in curve.trace[:rounds]:
+        if entry.evaluation is not None:
+            found = metrics(entry.evaluation.accuracy)
+            rows.append({"seed": seed, "round": entry.round + 1, **{name: found[name] for name in MEASURES}})
     if curve.ended is not None and len(curve.trace) < rounds:
         rows.append({"seed": seed, "round": len(curve.trace) + 1, "ended": "diverged"})
     return rows

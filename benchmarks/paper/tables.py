@@ -9,11 +9,13 @@ accuracy: means are over the others, and its cell says how many there were.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import astuple
 
 import numpy as np
 import pandas as pd
 import study
-from scipy import stats
+
+from wflsim.tables import Interval
 
 TITLES = {"average": "average", "worst": "worst client", "std": "standard deviation"}
 
@@ -37,12 +39,8 @@ def final(cell: study.Cell) -> pd.DataFrame:
 
 
 def interval(values: np.ndarray) -> tuple[float, float, float]:
-    """Mean and 95 % t interval; no interval from one value."""
-    mean = float(np.mean(values)) if len(values) else np.nan
-    if len(values) < 2:
-        return mean, np.nan, np.nan
-    half = float(stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
-    return mean, mean - half, mean + half
+    """Mean and 95 % t interval; no interval from one value, no mean from none."""
+    return astuple(Interval.of(list(values))) if len(values) else (np.nan, np.nan, np.nan)
 
 
 def beside() -> pd.DataFrame:

@@ -20,7 +20,6 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
@@ -35,6 +34,7 @@ from wflsim.policies.drfa import DRFA  # noqa: E402
 from wflsim.policies.lambda_drdm import LambdaDRDM  # noqa: E402
 from wflsim.policies.sampling import pick  # noqa: E402
 from wflsim.rng import stream  # noqa: E402
+from wflsim.tables import Interval  # noqa: E402
 
 Vector = NDArray[np.float64]
 REPORT = ROOT / "reports" / "paper"
@@ -179,7 +179,8 @@ def compute() -> None:
 
 def mean(values: Vector) -> tuple[float, float]:
     """Mean, and half the width of its 95 % t interval."""
-    return float(values.mean()), float(student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5)
+    found = Interval.of(list(values))
+    return found.mean, found.high - found.mean
 
 
 def collect(p: Problem, V: float) -> dict[str, dict[str, Any]]:
