@@ -9,6 +9,7 @@ and hands the rows of every finished round to a sink.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from functools import cache
 from itertools import count
 from typing import Any, Protocol
 
@@ -139,6 +140,7 @@ def drive(
 def select(draw: Draw, carrier: Carrier, clients: int, seed: int, s: int, n: int) -> tuple[list[int], Weights]:
     """The world's choice if it has one, else the race by lambda. n: ordinal of the Draw in round s."""
 
+    @cache
     def race(j: int) -> NDArray[np.float64]:
         return stream(seed, "select", s, n, j).exponential(size=clients)
 

@@ -36,15 +36,14 @@ class Keep:
         if name in self.staged:
             return self.staged[name]
         k, kept = len(self._clients), self._rows.get(name, {})
-        rows = [kept.get(client) for client in self._clients]
-        like = next((row for row in rows if row is not None), default if isinstance(default, Tensor) else self._blank)
+        rows = {i: kept[client] for i, client in enumerate(self._clients) if client in kept}
+        if rows and len(rows) == k:
+            return torch.stack(list(rows.values()))
+        like = next(iter(rows.values()), default if isinstance(default, Tensor) else self._blank)
         shape = like.shape[1:] if like is default and like.ndim > 1 else like.shape
-        result = self._blank.new_empty(k, *shape, dtype=like.dtype)
-        if any(row is None for row in rows):
-            result.copy_(torch.as_tensor(default))
-        for i, row in enumerate(rows):
-            if row is not None:
-                result[i] = row
+        result = self._blank.new_empty(k, *shape, dtype=like.dtype).copy_(torch.as_tensor(default))
+        for i, row in rows.items():
+            result[i] = row
         return result
 
     def row(self, i: int) -> dict[str, Tensor]:

@@ -35,7 +35,9 @@ def pick(draw: Draw, race: Race, eligible: Sequence[int]) -> tuple[list[int], We
     E = race(0)
     N = len(E)
     lam = np.ones(N) if draw.by is None else np.asarray(draw.by, dtype=np.float64)
-    lam = lam * np.isin(np.arange(N), eligible)
+    there = np.zeros(N)
+    there[list(eligible)] = 1.0
+    lam = lam * there
     lam = lam / lam.sum() if lam.sum() > 0 else lam
     lam = np.where(lam > NOTHING, lam, 0.0)
     if not lam.any():
