@@ -55,10 +55,9 @@ def frozen() -> Iterator[str]:
     for data, name in study.DATA_SETS.items():
         cells = []
         for policy in study.ALGORITHMS:
-            trials = search.score(data, policy)
-            chosen = json.loads(str(trials.index[0]))
-            words = ", ".join(f"{key} {value}" for key, value in chosen.items() if key != "loss")
-            cells.append(f"{words} ({100 * trials.iloc[0]:.1f} %, {len(trials)} trials)")
+            trials, best = search.score(data, policy), search.winner(data, policy)
+            words = ", ".join(f"{key} {value}" for key, value in json.loads(best).items() if key != "loss")
+            cells.append(f"{words} ({100 * trials[best]:.1f} %, {len(trials)} trials)")
         yield f"| {name} | " + " | ".join(cells) + " |"
 
 

@@ -27,8 +27,8 @@ DATA_SETS = {"kmnist": "KMNIST", "mnist": "MNIST", "fashion": "FashionMNIST"}
 ALGORITHMS = {"drdm": "DRDM", "drfa": "DRFA", "scaffold": "SCAFFOLD", "scaffpd": "SCAFF-PD", "fedavg": "FedAvg"}
 MEASURES = ("average", "worst", "std")
 TAU_STUDY = "energy_map"
-TAU_ROUNDS = {5: 90, 10: 60, 15: 50, 20: 40, 30: 32}
-"""How far DRDM is followed for every tau: far enough for 80 % in the worst client."""
+TAU_ROUNDS = {5: 110, 10: 85, 15: 75, 20: 65, 30: 55}
+"""How far DRDM is followed for every tau: far enough for 85 % in the worst client."""
 MAPS = {name: REPORT / f"energy_{name}" / "map.csv" for name in ("paper", "full")}
 """What `wflsim tune` found, by accounting."""
 
@@ -74,7 +74,10 @@ def settings(data: str) -> list[tuple[float, float]]:
 
 
 def evaluations(scenario: Scenario, policy: int, seed: int, rounds: int, root: Path) -> list[dict[str, Any]]:
-    """Train (or remember) one run; one row per evaluation, the last one named if it diverged."""
+    """Train (or remember) one run; one row per evaluation, the last one named if it diverged.
+
+    Every row says on what kind of machine it was computed: on that kind it comes out again bit for bit.
+    """
     curve = Curve(scenario, policy, seed, Store(root), keep_bytes=UNLIMITED)
     curve.extend(rounds)
     rows: list[dict[str, Any]] = []
@@ -84,7 +87,7 @@ def evaluations(scenario: Scenario, policy: int, seed: int, rounds: int, root: P
             rows.append({"seed": seed, "round": entry.round + 1, **{name: found[name] for name in MEASURES}})
     if curve.ended is not None and len(curve.trace) < rounds:
         rows.append({"seed": seed, "round": len(curve.trace) + 1, "ended": "diverged"})
-    return rows
+    return [{**row, "machine": machine()} for row in rows]
 
 
 def machine() -> str:
@@ -92,17 +95,23 @@ def machine() -> str:
     import torch
 
     file = Path("/proc/cpuinfo")
-    wanted = ("vendor_id", "cpu family", "model", "model name")
     lines = file.read_text().split("\n\n")[0].splitlines() if file.exists() else []
-    found = dict(line.split("\t", 1) for line in lines if "\t" in line)
-    return "".join(f"{key}{found.get(key, ': unknown').strip()}\n" for key in wanted) + f"torch: {torch.__version__}\n"
+    found = {key.strip(): value.strip() for key, value in (line.split(":", 1) for line in lines if ":" in line)}
+    kind = [found.get(key, "unknown") for key in ("model name", "cpu family", "model")]
+    return f"{' '.join(kind)} torch {torch.__version__}"
 
 
 def read(cells: Iterable[Cell]) -> Iterator[tuple[Cell, pd.DataFrame]]:
     """Those that have results, with their results."""
     for cell in cells:
         if cell.file.exists():
-            yield cell, pd.read_csv(cell.file)
+            yield cell, runs(cell)
+
+
+def runs(cell: Cell) -> pd.DataFrame:
+    """What is committed of a cell; one in which every run diverged before its first evaluation has measures, too."""
+    table = pd.read_csv(cell.file)
+    return table.reindex(columns=list(dict.fromkeys(["seed", "round", *MEASURES, *table])))
 
 
 def add(file: Path, rows: Sequence[dict[str, Any]], key: Sequence[str]) -> None:

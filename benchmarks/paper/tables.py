@@ -33,7 +33,7 @@ def final(cell: study.Cell) -> pd.DataFrame:
     """Per seed, in percent, after the last round; NaN where it diverged, empty without results."""
     if not cell.file.exists():
         return pd.DataFrame(columns=["seed", *study.MEASURES], dtype=float)
-    last = pd.read_csv(cell.file).sort_values("round").groupby("seed").tail(1).sort_values("seed")
+    last = study.runs(cell).sort_values("round").groupby("seed").tail(1).sort_values("seed")
     last[list(study.MEASURES)] *= 100
     return last[["seed", *study.MEASURES]].reset_index(drop=True)
 
