@@ -2,7 +2,7 @@
 
     python benchmarks/paper/figures.py    # reports/paper/curves_*.png, tau.png, energy.png
 
-Lines are means over seeds, bands reach from the least to the greatest seed.
+Lines are means over seeds, bands their 95 % intervals, as in the tables.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import study
+import tables
 from matplotlib.figure import Figure
 
 matplotlib.use("Agg")
@@ -24,13 +25,16 @@ SHOWN_TAUS = (5, 10, 20, 30)
 MEASURES = {"average": "average accuracy", "std": "standard deviation over clients", "worst": "worst client's accuracy"}
 
 
-def band(ax: Any, runs: pd.DataFrame, measure: str, **how: Any) -> None:
-    """Mean line and span over seeds, in percent."""
+def band(ax: Any, runs: pd.DataFrame, measure: str, **how: Any) -> list[tuple[float, float]]:
+    """Mean line and its interval over seeds, in percent; what of it should be in the picture."""
     by_round = 100 * runs.pivot_table(index="round", columns="seed", values=measure)
-    ax.plot(by_round.index, by_round.mean(axis=1), linewidth=1.8, **how)
-    if by_round.shape[1] > 1:
-        low, high = by_round.min(axis=1), by_round.max(axis=1)
-        ax.fill_between(by_round.index, low, high, color=how["color"], alpha=0.13, linewidth=0)
+    spans = [tables.interval(row[~np.isnan(row)]) for row in by_round.to_numpy()]
+    ax.plot(by_round.index, [mean for mean, _, _ in spans], linewidth=1.8, **how)
+    low, high = ([span[end] for span in spans] for end in (1, 2))
+    ax.fill_between(by_round.index, low, high, color=how["color"], alpha=0.15, linewidth=0)
+    # The first evaluations, where everybody is still bad, may leave it: the end is what is compared.
+    late = np.array(spans)[by_round.index >= 20]
+    return [(np.nanmin(span), np.nanmax(span)) for span in late]
 
 
 def finished(cell: study.Cell, runs: pd.DataFrame) -> tuple[pd.DataFrame, str]:
@@ -49,18 +53,18 @@ def curves(data: str, alpha: float, sigma: float, path: Path) -> None:
     chart = Figure(figsize=(11, 3.6), layout="constrained")
     for number, (measure, words) in enumerate(MEASURES.items()):
         ax = chart.add_subplot(1, 3, number + 1)
+        shown: list[tuple[float, float]] = []
         for cell, runs in found:
             left, label = finished(cell, runs)
-            band(ax, left, measure, color=COLOURS[cell.policy], linestyle=STYLES[cell.policy], label=label)
+            shown += band(ax, left, measure, color=COLOURS[cell.policy], linestyle=STYLES[cell.policy], label=label)
         ax.set(xlabel="communication rounds", ylabel=f"{words} in %", title=f"({'abc'[number]})")
-        # The first evaluations, where everybody is still bad, may leave the picture: the end is what is compared.
-        shown = [100 * runs.loc[runs["round"] >= 10].groupby("round")[measure].mean() for _, runs in found]
-        low, high = min(one.min() for one in shown), max(one.max() for one in shown)
-        ax.set_ylim((0, 1.25 * high) if measure == "std" else (max(0, low - 5), min(100, high + 5)))
+        low, high = min(low for low, _ in shown), max(high for _, high in shown)
+        ax.set_ylim((0, 1.4 * high) if measure == "std" else (max(0, low - 1), min(100, high + 1)))
         ax.spines[["top", "right"]].set_visible(False)
-    chart.axes[0].legend(frameon=False, fontsize=8, title="algorithm (seeds)", title_fontsize=8, loc="lower right")
+    # Where curves fall there is room above them.
+    chart.axes[1].legend(frameon=False, fontsize=8, title="algorithm (seeds)", title_fontsize=8, loc="upper right")
     where = f"{study.DATA_SETS[data]}, alpha = {alpha:g}, sigma = {sigma:g}"
-    chart.suptitle(f"{where}: mean over seeds, band: all seeds", fontsize=11)
+    chart.suptitle(f"{where}: mean over seeds and its 95 % interval", fontsize=11)
     chart.savefig(path, dpi=150)
 
 
