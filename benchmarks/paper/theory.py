@@ -28,6 +28,7 @@ from policies_minimax import erm, minimax, worst  # noqa: E402
 from quadratics import Problem, Squares, run  # noqa: E402
 
 from wflsim.exchange import Draw, Reply  # noqa: E402
+from wflsim.learning.engines import Step  # noqa: E402
 from wflsim.policies.base import Policy  # noqa: E402
 from wflsim.policies.drdm import DRDM  # noqa: E402
 from wflsim.policies.drfa import DRFA  # noqa: E402
@@ -118,7 +119,7 @@ class Bench:
 
     def descend(self, y: torch.Tensor, eta: float, anchor: torch.Tensor | None = None, pull: float = 0.0) -> None:
         self.visited.append(y.numpy().copy())
-        self._engine.descend(y, *self._samples(), eta, anchor, pull)
+        self._engine.descend(y, *self._samples(), Step(eta, anchor, pull))
 
     def _samples(self) -> tuple[torch.Tensor, torch.Tensor, None]:
         """Independent draws with replacement, as the theorem's unbiased gradients ask."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv2d, softmax
 
-from wflsim.learning.engines import OneByOne
+from wflsim.learning.engines import OneByOne, Step
 
 pool = torch.ops.aten.max_pool2d_with_indices
 pool_backward = torch.ops.aten.max_pool2d_with_indices_backward
@@ -21,16 +21,7 @@ convolution_backward = torch.ops.aten.convolution_backward
 class CnnByHand(OneByOne):
     """Like its parent, with a descent of its own."""
 
-    def descend(
-        self,
-        y: Tensor,
-        x: Tensor,
-        labels: Tensor,
-        weight: Tensor | None,
-        eta: float,
-        anchor: Tensor | None,
-        pull: float,
-    ) -> None:
+    def descend(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None, step: Step) -> None:
         k1, b1, k2, b2, w1, c1, w2, c2 = self.model.split(y[0])
         k1, k2 = k1.movedim(-1, 1), k2.movedim(-1, 1)
         x1 = x[0].movedim(-1, 1)
@@ -51,13 +42,12 @@ class CnnByHand(OneByOne):
         d_x2, d_k2, d_b2 = _backward(d_z2, x2, k2, with_input=True)
         _, d_k1, d_b1 = _backward(_unpool(d_x2, z1, at1), x1, k1, with_input=False)
 
-        if anchor is not None:
-            y.lerp_(anchor, pull)
-        w1.addmm_(d_hidden.T, flat, alpha=-eta)
-        w2.addmm_(d_logits.T, hidden, alpha=-eta)
-        steps = ((k1, d_k1), (b1, d_b1), (k2, d_k2), (b2, d_b2), (c1, d_hidden.sum(0)), (c2, d_logits.sum(0)))
-        for parameter, derivative in steps:
-            parameter.sub_(derivative, alpha=eta)
+        step.attract(y)
+        w1.addmm_(d_hidden.T, flat, alpha=-step.eta)
+        w2.addmm_(d_logits.T, hidden, alpha=-step.eta)
+        rest = ((k1, d_k1), (b1, d_b1), (k2, d_k2), (b2, d_b2), (c1, d_hidden.sum(0)), (c2, d_logits.sum(0)))
+        for parameter, derivative in rest:
+            parameter.sub_(derivative, alpha=step.eta)
 
 
 def _unpool(d: Tensor, before: Tensor, at: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from wflsim import exchange
 from wflsim.learning.data import Labels
-from wflsim.learning.engines import Engine
+from wflsim.learning.engines import Engine, Step
 from wflsim.learning.stores import Keep, Rows
 
 PIECE = 1024
@@ -141,7 +141,7 @@ class Chunk:
         """A step on the next minibatch, in place."""
         batch = self.batch()
         self._meter(batch.counts, backward=True)
-        self._engine.descend(y, batch.x, batch.labels, batch.weight, eta, anchor, pull)
+        self._engine.descend(y, batch.x, batch.labels, batch.weight, Step(eta, anchor, pull))
 
     def staged(self, i: int) -> list[dict[str, Tensor]]:
         """What client i assigned to memory, personal and scratch."""

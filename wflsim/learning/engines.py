@@ -7,6 +7,7 @@ losses [k] of the weighted sum over b.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,6 +21,19 @@ def mean_loss(logits: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
     """Cross-entropy of logits [..., b, classes], summed over b by weight."""
     each = cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="none").view(labels.shape)
     return each.mean(-1) if weight is None else (each * weight).sum(-1)
+
+
+class Step(NamedTuple):
+    """y <- y - eta gradient(y) + pull (anchor - y)."""
+
+    eta: float
+    anchor: Tensor | None
+    pull: float
+
+    def attract(self, y: Tensor) -> None:
+        """The last term, in place; the gradient must have been taken before."""
+        if self.anchor is not None:
+            y.lerp_(self.anchor, self.pull)
 
 
 class Engine(ABC):
@@ -39,21 +53,11 @@ class Engine(ABC):
     def gradient(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
         """New [k, P] gradients, and the losses."""
 
-    def descend(
-        self,
-        y: Tensor,
-        x: Tensor,
-        labels: Tensor,
-        weight: Tensor | None,
-        eta: float,
-        anchor: Tensor | None,
-        pull: float,
-    ) -> None:
-        """y <- y - eta gradient(y) + pull (anchor - y), in place."""
+    def descend(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None, step: Step) -> None:
+        """The step from y, in place."""
         gradient, _ = self.gradient(y, x, labels, weight)
-        if anchor is not None:
-            y.lerp_(anchor, pull)
-        y.sub_(gradient, alpha=eta)
+        step.attract(y)
+        y.sub_(gradient, alpha=step.eta)
 
 
 class Batched(Engine):
@@ -116,21 +120,11 @@ class LinearSoftmax(Engine):
         losses = -(log_p.gather(-1, labels.unsqueeze(-1)).squeeze(-1) * weights).sum(-1)
         return torch.bmm(self._residual(log_p.exp_(), labels, weight).mT, x).view(k, -1), losses
 
-    def descend(
-        self,
-        y: Tensor,
-        x: Tensor,
-        labels: Tensor,
-        weight: Tensor | None,
-        eta: float,
-        anchor: Tensor | None,
-        pull: float,
-    ) -> None:
+    def descend(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None, step: Step) -> None:
         matrices = y.view(len(y), -1, x.shape[-1])
         residual = self._residual(softmax(torch.bmm(x, matrices.mT), dim=-1), labels, weight)
-        if anchor is not None:
-            y.lerp_(anchor, pull)
-        matrices.baddbmm_(residual.mT, x, alpha=-eta)
+        step.attract(y)
+        matrices.baddbmm_(residual.mT, x, alpha=-step.eta)
 
     def _residual(self, p: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
         """Derivative of the losses by the logits, in place of their probabilities p [k, b, classes]."""
