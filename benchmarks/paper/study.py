@@ -27,7 +27,7 @@ DATA_SETS = {"kmnist": "KMNIST", "mnist": "MNIST", "fashion": "FashionMNIST"}
 ALGORITHMS = {"drdm": "DRDM", "drfa": "DRFA", "scaffold": "SCAFFOLD", "scaffpd": "SCAFF-PD", "fedavg": "FedAvg"}
 MEASURES = ("average", "worst", "std")
 TAU_STUDY = "energy_map"
-TAU_ROUNDS = {5: 110, 10: 85, 15: 75, 20: 65, 30: 55}
+TAU_ROUNDS = {5: 110, 10: 85, 15: 70, 20: 60, 30: 50}
 """How far DRDM is followed for every tau: far enough for 85 % in the worst client."""
 MAPS = {name: REPORT / f"energy_{name}" / "map.csv" for name in ("paper", "full")}
 """What `wflsim tune` found, by accounting."""
