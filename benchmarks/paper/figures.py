@@ -2,7 +2,8 @@
 
     python benchmarks/paper/figures.py    # reports/paper/curves_*.png, tau.png, energy.png
 
-Lines are means over seeds, bands their 95 % intervals, as in the tables.
+Lines are means over seeds, bands their 95 % intervals, as in the tables; with fewer than FEW seeds, from the least to
+the greatest of them, because an interval from two or three would fill the picture.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ matplotlib.use("Agg")
 
 COLOURS = {"drdm": "#d55e00", "drfa": "#0072b2", "scaffold": "#009e73", "scaffpd": "#cc79a7", "fedavg": "#555555"}
 STYLES = {"drdm": "-", "drfa": "--", "scaffold": "-.", "scaffpd": (0, (3, 1, 1, 1, 1, 1)), "fedavg": ":"}
+FEW = 5
 SHOWN_TAUS = (5, 10, 20, 30)
 MEASURES = {"average": "average accuracy", "std": "standard deviation over clients", "worst": "worst client's accuracy"}
 
 
 def band(ax: Any, runs: pd.DataFrame, measure: str, **how: Any) -> list[tuple[float, float]]:
-    """Mean line and its interval over seeds, in percent; what of it should be in the picture."""
+    """Mean line and band over seeds, in percent; what of it should be in the picture."""
     by_round = 100 * runs.pivot_table(index="round", columns="seed", values=measure)
-    spans = [tables.interval(row[~np.isnan(row)]) for row in by_round.to_numpy()]
+    rows = [row[~np.isnan(row)] for row in by_round.to_numpy()]
+    spans = [(row.mean(), row.min(), row.max()) if len(row) < FEW else tables.interval(row) for row in rows]
     ax.plot(by_round.index, [mean for mean, _, _ in spans], linewidth=1.8, **how)
     low, high = ([span[end] for span in spans] for end in (1, 2))
     ax.fill_between(by_round.index, low, high, color=how["color"], alpha=0.15, linewidth=0)
@@ -64,7 +67,8 @@ def curves(data: str, alpha: float, sigma: float, path: Path) -> None:
     # Where curves fall there is room above them.
     chart.axes[1].legend(frameon=False, fontsize=8, title="algorithm (seeds)", title_fontsize=8, loc="upper right")
     where = f"{study.DATA_SETS[data]}, alpha = {alpha:g}, sigma = {sigma:g}"
-    chart.suptitle(f"{where}: mean over seeds and its 95 % interval", fontsize=11)
+    few = any(runs["seed"].nunique() < FEW for _, runs in found)
+    chart.suptitle(f"{where}: mean over seeds, band: {'all seeds' if few else 'its 95 % interval'}", fontsize=11)
     chart.savefig(path, dpi=150)
 
 
