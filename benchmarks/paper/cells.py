@@ -34,14 +34,12 @@ def committed(cell: study.Cell, seed: int) -> pd.DataFrame | None:
     return mine if len(mine) else None
 
 
-def compared(known: pd.DataFrame | None, again: pd.DataFrame) -> str:
+def compared(known: pd.DataFrame, again: pd.DataFrame) -> str:
     """In words; accuracies of another kind of machine differ, because training amplifies the last bit."""
-    if known is None:
-        return "not there"
-    mine, here = known["machine"].iloc[0], again["machine"].iloc[0]
-    drop = ["machine"] if mine != here else []
-    if known.drop(columns=drop).equals(again.reindex(columns=known.columns).drop(columns=drop)):
+    numbers = known.columns.drop("machine")
+    if known[numbers].equals(again.reindex(columns=numbers)):
         return "the same, bit for bit"
+    mine, here = known["machine"].iloc[0], again["machine"].iloc[0]
     if mine == here:
         return "DIFFERENT"
     off = (again["average"].iloc[-1] - known["average"].iloc[-1]) * 100
@@ -66,7 +64,9 @@ def main() -> None:
     for cell, rows in Parallel(n_jobs=options.workers, return_as="generator_unordered")(jobs):
         seed = rows[-1]["seed"]
         if options.again:
-            print(f"{cell.file.name} seed {seed}: {compared(committed(cell, seed), study.as_read(rows))}", flush=True)
+            known = committed(cell, seed)
+            assert known is not None, "only what is there is computed again"
+            print(f"{cell.file.name} seed {seed}: {compared(known, study.as_read(rows))}", flush=True)
         else:
             study.add(cell.file, rows, key=("seed", "round"))
             print(f"{cell.file.name} seed {seed}: {rows[-1]}", flush=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import claims
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -33,11 +34,11 @@ def band(ax: Any, runs: pd.DataFrame, measure: str, **how: Any) -> list[tuple[fl
     rows = [row[~np.isnan(row)] for row in by_round.to_numpy()]
     spans = [(row.mean(), row.min(), row.max()) if len(row) < FEW else tables.interval(row) for row in rows]
     ax.plot(by_round.index, [mean for mean, _, _ in spans], linewidth=1.8, **how)
-    low, high = ([span[end] for span in spans] for end in (1, 2))
+    ends = [(low, high) for _, low, high in spans]
+    low, high = zip(*ends, strict=True) if ends else ((), ())
     ax.fill_between(by_round.index, low, high, color=how["color"], alpha=0.15, linewidth=0)
     # The first evaluations, where everybody is still bad, may leave it: the end is what is compared.
-    late = np.array(spans)[by_round.index >= 20]
-    return [(np.nanmin(span), np.nanmax(span)) for span in late]
+    return [span for number, span in zip(by_round.index, ends, strict=True) if number >= 20]
 
 
 def finished(cell: study.Cell, runs: pd.DataFrame) -> tuple[pd.DataFrame, str]:
@@ -80,11 +81,12 @@ def tau_curves(path: Path) -> None:
     chart = Figure(figsize=(5.6, 3.9), layout="constrained")
     ax = chart.add_subplot()
     colours = matplotlib.colormaps["viridis"](np.linspace(0.05, 0.85, len(found)))
+    first = claims.rounds_to(0.85)
     for (cell, runs), colour in zip(found, colours, strict=True):
         shortest = runs.groupby("seed")["round"].max().min()  # a mean over fewer seeds would jump
         label = f"tau = {cell.tau} ({runs['seed'].nunique()} seeds)"
         band(ax, runs[runs["round"] <= shortest], "worst", color=colour, label=label)
-        reached = runs[runs["worst"] >= 0.85].groupby("seed")["round"].min()
+        reached = first.loc[cell.tau].dropna()
         ax.plot(reached, [85] * len(reached), "o", color=colour, markersize=5, markeredgecolor="white")
     ax.axhline(85, color="0.4", linewidth=0.8, linestyle=":", zorder=0)
     ax.annotate("85 %", (0, 85), xytext=(2, 3), textcoords="offset points", fontsize=8, color="0.3")

@@ -58,8 +58,13 @@ def trial(data: str, policy: str, parameters: dict[str, Any], seed: int, root: P
     late = pd.DataFrame(rows).tail(3)
     diverged = "ended" in rows[-1]
     scores = {name: 0.0 if diverged else round(float(late[name].mean()), 4) for name in ("average", "worst")}
-    written = json.dumps(parameters, sort_keys=True)
-    return {"data": data, "policy": policy, "parameters": written, "seed": seed, **scores, "diverged": diverged}
+    who = {"data": data, "policy": policy, "parameters": written(parameters), "seed": seed}
+    return {**who, **scores, "diverged": diverged}
+
+
+def written(parameters: dict[str, Any]) -> str:
+    """As search.csv names a trial."""
+    return json.dumps(parameters, sort_keys=True)
 
 
 def results(data: str, policy: str) -> pd.DataFrame:
@@ -85,7 +90,7 @@ def done(data: str, policy: str, parameters: dict[str, Any], seed: int) -> bool:
     if not FILE.exists():
         return False
     mine = results(data, policy)
-    return bool(((mine["parameters"] == json.dumps(parameters, sort_keys=True)) & (mine["seed"] == seed)).any())
+    return bool(((mine["parameters"] == written(parameters)) & (mine["seed"] == seed)).any())
 
 
 def main() -> None:
@@ -106,7 +111,7 @@ def main() -> None:
     second = []
     for policy, trials in first.items():
         ranks = list(score(data, policy).index)
-        best = min(trials, key=lambda trial: ranks.index(json.dumps(trial, sort_keys=True)))
+        best = min(trials, key=lambda trial: ranks.index(written(trial)))
         second += [(policy, {**best, **change}) for change in variations(policy, best[STEP[policy]])]
     run([(policy, trial, seed) for policy, trial in second for seed in SEEDS[data]])
     while doubtful := [

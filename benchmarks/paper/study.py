@@ -87,7 +87,8 @@ def evaluations(scenario: Scenario, policy: int, seed: int, rounds: int, root: P
             rows.append({"seed": seed, "round": entry.round + 1, **{name: found[name] for name in MEASURES}})
     if curve.ended is not None and len(curve.trace) < rounds:
         rows.append({"seed": seed, "round": len(curve.trace) + 1, "ended": "diverged"})
-    return [{**row, "machine": machine()} for row in rows]
+    here = machine()
+    return [{**row, "machine": here} for row in rows]
 
 
 def machine() -> str:
