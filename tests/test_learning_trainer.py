@@ -51,6 +51,7 @@ def test_gradients_and_losses_agree_with_each_other(name):
         step = 1e-6 * torch.nn.functional.normalize(seen["g"], dim=1)
         seen["slope"] = (me.f(y + step, batch) - me.f(y - step, batch)) / 2e-6
         seen["whole"] = me.gf(y, me.everything)
+        seen["alike"] = [torch.equal(me.f(w, on), me.f(y, on)) for on in (batch, me.everything)]
         return {"loss": seen["f"]}
 
     ours = learner(name, dtype="float64")
@@ -59,6 +60,7 @@ def test_gradients_and_losses_agree_with_each_other(name):
     assert torch.allclose(seen["loss"], seen["f"], rtol=1e-12)
     assert torch.allclose(seen["slope"], seen["g"].norm(dim=1), rtol=1e-6)
     assert seen["whole"][0].shape == seen["g"].shape
+    assert seen["alike"] == [True, True], "one w for everybody is the same as a row each"
 
 
 def test_everything_is_the_mean_over_all_own_samples():

@@ -173,7 +173,7 @@ class Me(Protocol):
         """[k, P] gradients of the mean loss at y, on the next minibatch unless `on` is given. A new tensor."""
 
     def f(self, y: Any, on: Any = None) -> Any:
-        """[k] mean losses at y, likewise."""
+        """[k] mean losses at y ([P]: everybody at the same), likewise."""
 
     def gf(self, y: Any, on: Any = None) -> tuple[Any, Any]:
         """Gradients and losses on the same samples, for the price of one."""

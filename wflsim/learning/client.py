@@ -124,10 +124,10 @@ class Chunk:
     def f(self, y: Tensor, on: Any = None) -> Tensor:
         """[k] losses."""
         if on is EVERYTHING:
-            return self._whole(y, with_gradient=False)[1]
+            return self._whole(y.expand(len(self.clients), -1), with_gradient=False)[1]
         batch = self.batch() if on is None else on
         self._meter(batch.counts, backward=False)
-        return self._engine.loss(y, batch.x, batch.labels, batch.weight)
+        return self._engine.loss(y.expand(len(self.clients), -1), batch.x, batch.labels, batch.weight)
 
     def gf(self, y: Tensor, on: Any = None) -> tuple[Tensor, Tensor]:
         """Gradients and losses on the same samples."""
@@ -143,9 +143,9 @@ class Chunk:
         self._meter(batch.counts, backward=True)
         self._engine.descend(y, batch.x, batch.labels, batch.weight, Step(eta, anchor, pull))
 
-    def staged(self, i: int) -> list[dict[str, Tensor]]:
-        """What client i assigned to memory, personal and scratch."""
-        return [store.row(i) for store in self._stores]
+    def staged(self) -> Iterator[tuple[dict[str, Tensor], ...]]:
+        """What each client assigned to memory, personal and scratch."""
+        return zip(*(store.rows() for store in self._stores), strict=True)
 
     def _whole(self, y: Tensor, with_gradient: bool) -> tuple[Tensor, Tensor]:
         """Client after client and piece by piece: sizes differ by orders of magnitude, padding would be the bulk."""

@@ -46,6 +46,7 @@ class Keep:
             result[i] = row
         return result
 
-    def row(self, i: int) -> dict[str, Tensor]:
-        """What client i of the chunk staged, on storage of its own: a kept row must not keep a whole chunk alive."""
-        return {name: rows[i].clone() for name, rows in self.staged.items()}
+    def rows(self) -> list[dict[str, Tensor]]:
+        """What each client of the chunk staged, on storage of its own: a kept row must not keep a whole chunk alive."""
+        own = {name: [row.clone() for row in rows] for name, rows in self.staged.items()}
+        return [{name: rows[i] for name, rows in own.items()} for i in range(len(self._clients))]

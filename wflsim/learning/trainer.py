@@ -189,13 +189,7 @@ def _values(items: Mapping[str, Any]) -> dict[str, Any]:
 def _results(me: Chunk, sent: Mapping[str, Any]) -> Iterator[Result]:
     """One client's row of everything the chunk sends and keeps."""
     bits = wire_bits(sent, rows=True)
-    values = _values(sent)
-    for i, client in enumerate(me.clients):
-        yield Result(
-            client,
-            {name: rows[i] for name, rows in values.items()},
-            bits,
-            me.forward_samples[i],
-            me.backward_samples[i],
-            *me.staged(i),
-        )
+    values = {name: list(rows) for name, rows in _values(sent).items()}
+    for i, (client, staged) in enumerate(zip(me.clients, me.staged(), strict=True)):
+        items = {name: rows[i] for name, rows in values.items()}
+        yield Result(client, items, bits, me.forward_samples[i], me.backward_samples[i], *staged)

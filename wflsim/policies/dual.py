@@ -32,8 +32,8 @@ def dual_update(lam: Vector, w: Tensor, step: float, m: int, floor: float, full:
 
 
 def minibatch_loss(me: Me, w: Tensor) -> Mapping[str, Tensor]:
-    return {"loss": me.f(me.fresh(w))}
+    return {"loss": me.f(w)}
 
 
 def full_loss(me: Me, w: Tensor) -> Mapping[str, Tensor]:
-    return {"loss": me.f(me.fresh(w), on=me.everything)}
+    return {"loss": me.f(w, on=me.everything)}

@@ -34,11 +34,10 @@ def pick(draw: Draw, race: Race, eligible: Sequence[int]) -> tuple[list[int], We
     """(D, a) for a Draw among the eligible clients; D is sorted, never longer than what lambda > 0 allows."""
     E = race(0)
     N = len(E)
-    lam = np.ones(N) if draw.by is None else np.asarray(draw.by, dtype=np.float64)
-    there = np.zeros(N)
-    there[list(eligible)] = 1.0
-    lam = lam * there
-    lam = lam / lam.sum() if lam.sum() > 0 else lam
+    there = list(eligible)
+    lam = np.zeros(N)
+    lam[there] = 1.0 if draw.by is None else np.asarray(draw.by, dtype=np.float64)[there]
+    lam /= lam.sum() or 1.0
     lam = np.where(lam > NOTHING, lam, 0.0)
     if not lam.any():
         return [], {}
@@ -64,7 +63,7 @@ def fastest(E: Vector, lam: Vector, m: int) -> list[int]:
     """The (at most) m clients with the smallest E_i/lambda_i; lambda_i = 0 never arrives."""
     runners = np.flatnonzero(lam > 0)
     finish = E[runners] / lam[runners]
-    return sorted(int(i) for i in runners[np.argsort(finish, kind="stable")[:m]])
+    return sorted(runners[np.argsort(finish, kind="stable")[:m]].tolist())
 
 
 def inclusion(lam: Vector, m: int) -> Vector:
