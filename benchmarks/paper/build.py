@@ -61,9 +61,20 @@ def frozen() -> Iterator[str]:
         yield f"| {name} | " + " | ".join(cells) + " |"
 
 
+def longer(table: pd.DataFrame) -> Iterator[str]:
+    """When the long runs pass what the paper has, and where they end."""
+    yield f"| | the paper | our first evaluated round with as much | ours after {study.LONG_ROUNDS} rounds |"
+    yield "|---|---|---|---|"
+    for one in claims.passings(table):
+        rounds = ", ".join("never" if first != first else f"{first:.0f}" for first in one.rounds)
+        last = ", ".join(f"{percent:.1f}" for percent in one.last)
+        what = f"{study.ALGORITHMS[one.policy]}, {tables.TITLES[one.measure]}"
+        yield f"| {what} | {one.published} | {rounds} | {last} |"
+
+
 def page(table: pd.DataFrame) -> str:
     """words.md with its placeholders filled."""
-    parts = {"VERDICTS": verdicts(table), "DISTANCES": distances(table), "FROZEN": frozen()}
+    parts = {"VERDICTS": verdicts(table), "DISTANCES": distances(table), "FROZEN": frozen(), "LONGER": longer(table)}
     text = WORDS.read_text()
     for name, lines in parts.items():
         text = text.replace(f"<!-- {name} -->", "\n".join(lines))

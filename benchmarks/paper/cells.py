@@ -1,6 +1,6 @@
-"""Train the cells of the paper's tables and of its figures over tau; each finished run is a few lines of a small CSV.
+"""Train the cells of the paper's tables, of its figures over tau, and a few for longer; every run is lines of a CSV.
 
-    python benchmarks/paper/cells.py kmnist|mnist|fashion|energy_map [--seeds 0 1 2] [--first 1] [--workers 2]
+    python benchmarks/paper/cells.py kmnist|mnist|fashion|energy_map|long [--seeds 0 1 2] [--first 1] [--workers 2]
 
 What is in reports/paper/cells/ is not computed again; what the store of traces knows is not trained again. `--first 1`
 keeps to the first setting (alpha=0.1, sigma=0). `--again` computes runs that are there already and compares instead.
@@ -20,9 +20,7 @@ from wflsim.store import Store
 
 
 def run(cell: study.Cell, seed: int, root: Path) -> tuple[study.Cell, list[dict[str, Any]]]:
-    scenario = cell.scenario
-    rounds = study.TAU_ROUNDS[cell.tau] if cell.data == study.TAU_STUDY else scenario.stop.rounds
-    return cell, study.evaluations(scenario, 0, seed, rounds, root)
+    return cell, study.evaluations(cell.scenario, 0, seed, cell.rounds, root)
 
 
 def committed(cell: study.Cell, seed: int) -> pd.DataFrame | None:
@@ -48,7 +46,7 @@ def compared(known: pd.DataFrame, again: pd.DataFrame) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", choices=[*study.DATA_SETS, study.TAU_STUDY])
+    parser.add_argument("data", choices=[*study.DATA_SETS, study.TAU_STUDY, study.LONG_STUDY])
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
     parser.add_argument("--first", type=int, help="only so many settings, in the order of the scenario's sweep")
     parser.add_argument("--policies", nargs="+", default=list(study.ALGORITHMS))

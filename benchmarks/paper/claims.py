@@ -5,6 +5,7 @@ Every function returns a verdict in words; `None` where the runs it needs are no
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -69,13 +70,40 @@ def fedavg_last(table: pd.DataFrame) -> Claim:
     return Claim("FedAvg is consistently the worst", _verdict(won == complete, complete, table), said)
 
 
+def first(run: pd.DataFrame, measure: str, accuracy: float) -> float:
+    """The first evaluated round of one run with at least that accuracy; NaN where there is none."""
+    return run.loc[run[measure] >= accuracy, "round"].min()
+
+
+class Passing(NamedTuple):
+    """A published percentage, and when the long runs have it; one entry per seed."""
+
+    policy: str
+    measure: str
+    published: float
+    rounds: list[float]
+    """The first evaluated round with at least that; NaN: none."""
+    last: list[float]
+    """In percent, after the last round."""
+
+
+def passings(table: pd.DataFrame) -> Iterator[Passing]:
+    """Of the algorithms that were run for longer."""
+    for cell, runs in study.read(study.cells(study.LONG_STUDY)):
+        place = table[(table["data"] == cell.data) & (table["alpha"] == cell.alpha) & (table["sigma"] == cell.sigma)]
+        known = place[place["policy"] == cell.policy].set_index("metric")["value_percent"]
+        each = [one.sort_values("round") for _, one in runs.groupby("seed")]
+        for measure in ("average", "worst"):
+            rounds = [first(one, measure, known[measure] / 100) for one in each]
+            yield Passing(cell.policy, measure, known[measure], rounds, [100 * one[measure].iloc[-1] for one in each])
+
+
 def rounds_to(accuracy: float) -> pd.DataFrame:
     """[tau, seed]: first evaluated round with that worst accuracy; NaN where it was not reached in the rounds run."""
     rows = []
     for cell, runs in study.read(study.cells(study.TAU_STUDY)):
         for seed, one in runs.groupby("seed"):
-            reached = one.loc[one["worst"] >= accuracy, "round"]
-            rows.append({"tau": cell.tau, "seed": seed, "rounds": reached.min() if len(reached) else np.nan})
+            rows.append({"tau": cell.tau, "seed": seed, "rounds": first(one, "worst", accuracy)})
     return pd.DataFrame(rows, columns=["tau", "seed", "rounds"]).pivot(index="tau", columns="seed", values="rounds")
 
 

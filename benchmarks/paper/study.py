@@ -29,6 +29,9 @@ MEASURES = ("average", "worst", "std")
 TAU_STUDY = "energy_map"
 TAU_ROUNDS = {5: 110, 10: 85, 15: 70, 20: 60, 30: 50}
 """How far DRDM is followed for every tau: far enough for 85 % in the worst client."""
+LONG_STUDY = "long"
+LONG_ROUNDS = 250
+"""How far DRDM and FedAvg are followed in the CNN's first setting: when do they pass the paper's numbers?"""
 MAPS = {name: REPORT / f"energy_{name}" / "map.csv" for name in ("paper", "full")}
 """What `wflsim tune` found, by accounting."""
 
@@ -41,11 +44,18 @@ class Cell(NamedTuple):
     sigma: float
     policy: str
     tau: int = 10
+    longer: int | None = None
+    """Rounds, if not those of the scenario."""
 
     @property
     def file(self) -> Path:
         tau = f"_tau{self.tau}" if self.data == TAU_STUDY else ""
-        return CELLS / f"{self.data}_alpha{self.alpha:g}_sigma{self.sigma:g}_{self.policy}{tau}.csv"
+        longer = f"_rounds{self.longer}" if self.longer else ""
+        return CELLS / f"{self.data}_alpha{self.alpha:g}_sigma{self.sigma:g}_{self.policy}{tau}{longer}.csv"
+
+    @property
+    def rounds(self) -> int:
+        return TAU_ROUNDS[self.tau] if self.data == TAU_STUDY else self.longer or self.scenario.stop.rounds
 
     @property
     def scenario(self) -> Scenario:
@@ -57,9 +67,11 @@ class Cell(NamedTuple):
 
 
 def cells(data: str) -> list[Cell]:
-    """All cells of a data set, or of the study over tau: setting by setting."""
+    """All cells of a data set, or of one of the two other studies: setting by setting."""
     if data == TAU_STUDY:
         return [Cell(data, 0.1, 0.0, "drdm", tau) for tau in TAU_ROUNDS]
+    if data == LONG_STUDY:
+        return [Cell("kmnist", 0.1, 0.0, policy, longer=LONG_ROUNDS) for policy in ("drdm", "fedavg")]
     return [Cell(data, *setting, policy) for setting in settings(data) for policy in ALGORITHMS]
 
 
