@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "paper"))
 
 import build  # noqa: E402
 import cells  # noqa: E402
+import claims  # noqa: E402
 import search  # noqa: E402
 import study  # noqa: E402
 import tables  # noqa: E402
@@ -57,6 +58,12 @@ def test_the_search_treats_all_alike_and_its_winners_are_frozen(data):
 
 def test_the_page_says_what_the_results_say():
     assert (study.REPORT / "README.md").read_text() == build.page(tables.beside())
+
+
+def test_the_first_round_with_an_accuracy_is_the_first_evaluation_that_has_it():
+    run = pd.DataFrame({"round": [5, 10, 15, 20], "worst": [0.5, 0.9, 0.8, 0.9]})
+    assert claims.first(run, "worst", 0.8) == 10
+    assert np.isnan(claims.first(run, "worst", 0.95))
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ def curves(data: str, alpha: float, sigma: float, path: Path) -> None:
             shown += band(ax, left, measure, color=COLOURS[cell.policy], linestyle=STYLES[cell.policy], label=label)
         ax.set(xlabel="communication rounds", ylabel=f"{words} in %", title=f"({'abc'[number]})")
         low, high = min(low for low, _ in shown), max(high for _, high in shown)
-        ax.set_ylim((0, 1.4 * high) if measure == "std" else (max(0, low - 1), min(100, high + 1)))
+        ax.set_ylim((0, 1.65 * high) if measure == "std" else (max(0, low - 1), min(100, high + 1)))
         ax.spines[["top", "right"]].set_visible(False)
     # Where curves fall there is room above them.
     chart.axes[1].legend(frameon=False, fontsize=8, title="algorithm (seeds)", title_fontsize=8, loc="upper right")
