@@ -63,11 +63,14 @@ def frozen() -> Iterator[str]:
 
 def longer(table: pd.DataFrame) -> Iterator[str]:
     """When the long runs pass what the paper has, and where they end."""
-    yield f"| | the paper | our first evaluated round with as much | ours after {study.LONG_ROUNDS} rounds |"
+    yield f"| | the paper | our first evaluated round with as much | ours at the end ({study.LONG_ROUNDS} rounds) |"
     yield "|---|---|---|---|"
     for one in claims.passings(table):
         rounds = ", ".join("never" if first != first else f"{first:.0f}" for first in one.rounds)
-        last = ", ".join(f"{percent:.1f}" for percent in one.last)
+        last = ", ".join(
+            f"{percent:.1f}" + (f" (diverged in round {ended:.0f})" if ended == ended else "")
+            for percent, ended in zip(one.last, one.diverged, strict=True)
+        )
         what = f"{study.ALGORITHMS[one.policy]}, {tables.TITLES[one.measure]}"
         yield f"| {what} | {one.published} | {rounds} | {last} |"
 
