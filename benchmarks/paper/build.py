@@ -86,18 +86,17 @@ def page(table: pd.DataFrame) -> str:
 
 def headline(table: pd.DataFrame) -> str:
     """The README's sentence."""
-    rows = table[(table["data"] == "kmnist") & (table["alpha"] == 0.1) & (table["sigma"] == 0)]
-    rows = rows[rows["metric"] == "worst"].set_index("policy")
+    cells = [study.Cell("kmnist", 0.1, 0.0, policy) for policy in ("drdm", "fedavg")]
+    rows = {cell.policy: tables.of(table, cell).loc["worst"] for cell in cells}
     parts = []
-    for policy in ("drdm", "fedavg"):
-        row = rows.loc[policy]
+    for policy, row in rows.items():
         parts.append(f"{row['ours']:.1f} % [{row['low']:.1f}, {row['high']:.1f}] with {study.ALGORITHMS[policy]}")
     best = pd.read_csv(study.MAPS["full"])
     ends = [best.iloc[0], best.iloc[-1]]
     places = [f"{one['tau_star']} at {one['radio.snr']} and {one['radio.bandwidth']}" for one in ends]
     return (
         f"Thirty clients with unlike Kuzushiji-MNIST images train a CNN: after 60 rounds the worst of them has "
-        f"{' and '.join(parts)} ({rows.loc['drdm', 'seeds']} seeds, 95 % intervals). The tau that brings every "
+        f"{' and '.join(parts)} ({rows['drdm']['seeds']} seeds, 95 % intervals). The tau that brings every "
         f"client to 80 % for the least energy falls from {' to '.join(places)}."
     )
 

@@ -20,7 +20,8 @@ from wflsim.store import Store
 
 
 def run(cell: study.Cell, seed: int, root: Path) -> tuple[study.Cell, list[dict[str, Any]]]:
-    return cell, study.evaluations(cell.scenario, 0, seed, cell.rounds, root)
+    scenario = cell.scenario
+    return cell, study.evaluations(scenario, 0, seed, cell.rounds or scenario.stop.rounds, root)
 
 
 def committed(cell: study.Cell, seed: int) -> pd.DataFrame | None:

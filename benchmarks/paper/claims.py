@@ -1,12 +1,11 @@
 """What the paper says, held against our runs: each claim with the numbers that decide it.
 
-Every function returns a verdict in words; `None` where the runs it needs are not there yet.
+A claim's verdict is in words: "not run yet" where the runs it needs are not there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ import study
 import tables
 
 SURE = 0.95
+"""So much of the resamples must agree before a claim about tau* is decided."""
 PUBLISHED_ROUNDS = {5: 48, 10: 41, 20: 32, 30: 25}
 """The paper's rounds to 85 % in the worst client."""
 
@@ -94,8 +94,7 @@ class Passing(NamedTuple):
 def passings(table: pd.DataFrame) -> Iterator[Passing]:
     """Of the algorithms that were run for longer."""
     for cell, runs in study.read(study.cells(study.LONG_STUDY)):
-        place = table[(table["data"] == cell.data) & (table["alpha"] == cell.alpha) & (table["sigma"] == cell.sigma)]
-        known = place[place["policy"] == cell.policy].set_index("metric")["value_percent"]
+        known = tables.of(table, cell)["value_percent"]
         each = [one.sort_values("round") for _, one in runs.groupby("seed")]
         diverged = [one.loc[one["average"].isna(), "round"].min() for one in each]
         for measure in ("average", "worst"):
@@ -159,19 +158,15 @@ def energy_claims() -> list[Claim]:
             claims.append(Claim(f"tau* falls as {key} rises ({words})", "holds" if not up else "does not hold", said))
         top = best[rows.index("20 dB")]
         near_top = ", ".join(f"{{{taus}}}" for taus in near.loc["20 dB"])
-        chances = [chance(file, regime) for regime in table.loc[table["radio.snr"] == "20 dB", "regime"]]
+        costs = pd.read_csv(file.with_name("costs.csv"))
+        few = costs[costs["tau"] <= 15].groupby("regime")["p_best"].sum()
+        chances = few.loc[table.loc[table["radio.snr"] == "20 dB", "regime"]]
         percents = ", ".join(f"{100 * one:.0f}" for one in chances)
         said = f"tau* at 20 dB: {top.tolist()}; within 5 % of the least energy: {near_top}; "
         said += f"some tau <= 15 is best in {percents} % of resamples of the seeds"
         verdict = "holds" if min(chances) >= SURE else "does not hold" if min(chances) <= 1 - SURE else "undecided"
         claims.append(Claim(f"at 20 dB tau* <= 15 for every bandwidth ({words})", verdict, said))
     return claims
-
-
-def chance(file: Path, regime: int, most: int = 15) -> float:
-    """In how many of the resamples of a map's seeds its cheapest tau is at most `most`."""
-    costs = pd.read_csv(file.with_name("costs.csv"))
-    return float(costs.loc[(costs["regime"] == regime) & (costs["tau"] <= most), "p_best"].sum())
 
 
 def _places(table: pd.DataFrame) -> list[tuple[float, float, str]]:

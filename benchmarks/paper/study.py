@@ -44,18 +44,13 @@ class Cell(NamedTuple):
     sigma: float
     policy: str
     tau: int = 10
-    longer: int | None = None
-    """Rounds, if not those of the scenario."""
+    rounds: int | None = None
+    """None: those of the scenario."""
 
     @property
     def file(self) -> Path:
-        tau = f"_tau{self.tau}" if self.data == TAU_STUDY else ""
-        longer = f"_rounds{self.longer}" if self.longer else ""
-        return CELLS / f"{self.data}_alpha{self.alpha:g}_sigma{self.sigma:g}_{self.policy}{tau}{longer}.csv"
-
-    @property
-    def rounds(self) -> int:
-        return TAU_ROUNDS[self.tau] if self.data == TAU_STUDY else self.longer or self.scenario.stop.rounds
+        kind = f"_tau{self.tau}" if self.data == TAU_STUDY else f"_rounds{self.rounds}" if self.rounds else ""
+        return CELLS / f"{self.data}_alpha{self.alpha:g}_sigma{self.sigma:g}_{self.policy}{kind}.csv"
 
     @property
     def scenario(self) -> Scenario:
@@ -69,9 +64,9 @@ class Cell(NamedTuple):
 def cells(data: str) -> list[Cell]:
     """All cells of a data set, or of one of the two other studies: setting by setting."""
     if data == TAU_STUDY:
-        return [Cell(data, 0.1, 0.0, "drdm", tau) for tau in TAU_ROUNDS]
+        return [Cell(data, 0.1, 0.0, "drdm", tau, rounds) for tau, rounds in TAU_ROUNDS.items()]
     if data == LONG_STUDY:
-        return [Cell("kmnist", 0.1, 0.0, policy, longer=LONG_ROUNDS) for policy in ("drdm", "fedavg")]
+        return [Cell("kmnist", 0.1, 0.0, policy, rounds=LONG_ROUNDS) for policy in ("drdm", "fedavg")]
     return [Cell(data, *setting, policy) for setting in settings(data) for policy in ALGORITHMS]
 
 

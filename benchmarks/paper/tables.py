@@ -57,6 +57,12 @@ def beside() -> pd.DataFrame:
     return pd.concat([table, pd.DataFrame(rows)], axis=1)
 
 
+def of(table: pd.DataFrame, cell: study.Cell) -> pd.DataFrame:
+    """A cell's rows, by metric."""
+    place = (table["data"] == cell.data) & (table["alpha"] == cell.alpha) & (table["sigma"] == cell.sigma)
+    return table[place & (table["policy"] == cell.policy)].set_index("metric")
+
+
 def differences(table: pd.DataFrame) -> pd.DataFrame:
     """Per table: mean absolute difference of average and worst, and who has the best worst accuracy how often."""
     rows = []

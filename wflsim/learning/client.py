@@ -123,11 +123,12 @@ class Chunk:
 
     def f(self, y: Tensor, on: Any = None) -> Tensor:
         """[k] losses."""
+        rows = y.expand(len(self.clients), -1)
         if on is EVERYTHING:
-            return self._whole(y.expand(len(self.clients), -1), with_gradient=False)[1]
+            return self._whole(rows, with_gradient=False)[1]
         batch = self.batch() if on is None else on
         self._meter(batch.counts, backward=False)
-        return self._engine.loss(y.expand(len(self.clients), -1), batch.x, batch.labels, batch.weight)
+        return self._engine.loss(rows, batch.x, batch.labels, batch.weight)
 
     def gf(self, y: Tensor, on: Any = None) -> tuple[Tensor, Tensor]:
         """Gradients and losses on the same samples."""

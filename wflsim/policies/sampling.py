@@ -37,7 +37,8 @@ def pick(draw: Draw, race: Race, eligible: Sequence[int]) -> tuple[list[int], We
     there = list(eligible)
     lam = np.zeros(N)
     lam[there] = 1.0 if draw.by is None else np.asarray(draw.by, dtype=np.float64)[there]
-    lam /= lam.sum() or 1.0
+    whole = lam.sum()
+    lam = lam / whole if whole > 0 else lam
     lam = np.where(lam > NOTHING, lam, 0.0)
     if not lam.any():
         return [], {}
