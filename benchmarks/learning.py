@@ -3,9 +3,10 @@
     python benchmarks/learning.py [--repeats 9] [--threads 2] [--out reports/benchmarks/learning.csv]
 
 The plain loop is what one writes first: an nn.Module, torch.optim.SGD, one client after another, default threads.
-All contenders take turns within one run and the median of each counts, because machines are noisy (`speedup_best`
-compares the fastest turns). Turns that other processes disturbed are left out. Images are random: no time depends on
-what they show.
+Machines are noisy, so the contenders take turns within one run, ratios are taken within a turn and the median turn
+counts (`_25`, `_75`: the quartiles). Turns that other processes disturbed are left out. In a turn of the small models
+each runs ten rounds on end, as in a simulation: one round is no longer than the system's clock tick, and its start,
+after a pause, would be spent on filling caches. Images are random: no time depends on what they show.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from wflsim.policies.fedavg import FedAvg
 
 N, M, TAU, BATCH, ETA, SEED = 30, 20, 10, 32, 0.05, 1
 IMAGE, FEATURES = (28, 28), (512,)
+ROUNDS_PER_TURN = {"cnn": 1, "linear": 10, "last_layer": 10}
 Contender = Callable[[int], object]
 
 
@@ -140,25 +142,32 @@ class Strangers:
                 return
 
 
-def measure(contenders: dict[str, Contender], repeats: int, patience_s: float) -> dict[str, list[float]]:
-    """Seconds of each, taking turns, without the first turn (a warm-up) and turns in which strangers took over 5 %."""
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+def measure(contenders: dict[str, Contender], repeats: int, rounds: int, patience_s: float) -> list[dict[str, float]]:
+    """Seconds per round of each, turn by turn, without the first (a warm-up) and those of which strangers took 5 %."""
+    turns: list[dict[str, float]] = []
     strangers = Strangers()
-    for s in range(repeats + 1):
+    for turn in range(repeats + 1):
+        strangers.wait(patience_s)
+        foreign, seconds = strangers.cpu_s(), {}
         for name, one_round in contenders.items():
-            strangers.wait(patience_s)
-            foreign, start = strangers.cpu_s(), time.perf_counter()
-            one_round(s)
-            took = time.perf_counter() - start
-            if s and strangers.cpu_s() - foreign < 0.02 + 0.05 * took:
-                seconds[name].append(took)
-    return seconds
+            start = time.perf_counter()
+            for s in range(turn * rounds, (turn + 1) * rounds):
+                one_round(s)
+            seconds[name] = (time.perf_counter() - start) / rounds
+        if turn and strangers.cpu_s() - foreign < 0.02 + 0.05 * rounds * sum(seconds.values()):
+            turns.append(seconds)
+    return turns
 
 
 def random_set(shape: tuple[int, ...], file: Path) -> None:
     rng = np.random.default_rng(SEED)
     x, y = rng.random((60_000, *shape), dtype=np.float32), rng.integers(0, 10, 60_000)
     np.savez(file, x_train=x, y_train=y, x_test=x[:100], y_test=y[:100])
+
+
+def quartiles(name: str, ratios: list[float]) -> dict[str, float]:
+    low, middle, high = np.percentile(ratios, (25, 50, 75)).round(2).tolist()
+    return {name: middle, f"{name}_25": low, f"{name}_75": high}
 
 
 def benchmark(name: str, repeats: int, threads: int, patience_s: float, folder: Path) -> dict[str, float | str]:
@@ -169,23 +178,23 @@ def benchmark(name: str, repeats: int, threads: int, patience_s: float, folder: 
     drdm, _ = ours(spec, DRDM(m=M, tau=TAU, eta=ETA), file, threads)
     with plain_loop(name, file) as plain:
         contenders = {"plain": plain, "fedavg": fedavg, "drdm": drdm, "peak": matrix_products(threads)}
-        seconds = measure(contenders, repeats, patience_s)
-    if not all(seconds.values()):
+        turns = measure(contenders, repeats, ROUNDS_PER_TURN[name], patience_s)
+    if not turns:
         raise SystemExit(f"{name}: the machine was never quiet for long enough; raise --repeats or --patience")
-    took = {contender: median(values) for contender, values in seconds.items()}
-    best = {contender: min(values) for contender, values in seconds.items()}
+    took = {contender: median(turn[contender] for turn in turns) for contender in contenders}
+    speedups = [turn["plain"] / turn["fedavg"] for turn in turns]
+    overheads = [turn["drdm"] / turn["fedavg"] for turn in turns]
     return {
         "model": name,
         "plain_ms": round(1e3 * took["plain"], 1),
         "fedavg_ms": round(1e3 * took["fedavg"], 1),
         "drdm_ms": round(1e3 * took["drdm"], 1),
-        "speedup": round(took["plain"] / took["fedavg"], 2),
-        "speedup_best": round(best["plain"] / best["fedavg"], 2),
-        "drdm_over_fedavg": round(took["drdm"] / took["fedavg"], 2),
+        **quartiles("speedup", speedups),
+        **quartiles("drdm_over_fedavg", overheads),
         # A backward pass costs about two forward passes.
         "fedavg_gflops": round(3 * flops * M * TAU * BATCH / took["fedavg"] / 1e9, 1),
         "peak_gflops": round(8 * threads * 2 * 1024**3 / took["peak"] / 1e9, 1),
-        "quiet_turns": min(len(values) for values in seconds.values()),
+        "quiet_turns": len(turns),
     }
 
 
@@ -205,6 +214,7 @@ def main() -> None:
     if options.out:
         with options.out.open("w", newline="") as file:
             file.write(f"# python benchmarks/learning.py --repeats {options.repeats} --threads {options.threads}")
+            file.write(f" --patience {options.patience:g}")
             file.write(f" --out {options.out}  (torch {torch.__version__}, {os.cpu_count()} cores)\n")
             writer = csv.DictWriter(file, rows[0])
             writer.writeheader()

@@ -8,9 +8,13 @@ from torch.nn.functional import cross_entropy
 
 from wflsim.errors import DataError, ScenarioError
 from wflsim.exchange import Ask
+from wflsim.learning import by_hand
 from wflsim.learning.build import build
+from wflsim.learning.by_hand import CnnByHand
 from wflsim.learning.client import Batches
 from wflsim.learning.data import DigitsSpec, SyntheticSpec, load
+from wflsim.learning.engines import Step
+from wflsim.learning.models import Cnn
 from wflsim.learning.partition import NaturalSpec, divide
 from wflsim.learning.specs import CnnSpec, LinearSpec, MlpSpec, ModuleSpec, TrainSpec
 from wflsim.learning.zipf import ZipfDirichletSpec
@@ -131,9 +135,29 @@ def test_one_and_two_threads_agree_bit_for_bit(name):
     assert runs[0][1:] == runs[1][1:]
 
 
-def test_the_papers_cnn_has_its_parameters_and_operations():
-    from wflsim.learning.models import Cnn
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 9, 11)])
+def test_the_compiled_step_of_the_cnn_is_its_python_bit_for_bit(shape, dtype):
+    cnn = Cnn(shape, 10)
+    engine, w = CnnByHand(cnn), cnn.initial(3).to(dtype)
+    compiled, python = w.clone().unsqueeze(0), w.clone().unsqueeze(0)
+    for number in range(6):
+        rng = stream(number, "samples")
+        x = torch.from_numpy(rng.random((1, 32, *shape[1:], shape[0]))).to(dtype)
+        labels = torch.from_numpy(rng.integers(0, 10, (1, 32)))
+        towards = Step(0.1, w + 1.0 if number % 2 else None, 0.02)
+        engine.descend(compiled, x, labels, None, towards)
+        by_hand.cnn_step(python, engine._shapes, engine._sizes, x[0], labels[0], *towards)
+        assert torch.equal(compiled, python)
+    assert not torch.equal(compiled[0], w)
 
+
+def test_without_torchscript_the_cnn_trains_in_python(monkeypatch):
+    monkeypatch.delattr(torch.jit, "script")
+    assert by_hand.compiled_step.__wrapped__() is by_hand.cnn_step
+
+
+def test_the_papers_cnn_has_its_parameters_and_operations():
     cnn = Cnn((1, 28, 28), 10)
     assert cnn.parameters == 794_310
     # Multiply and add count as two: 9x16 per pixel, 144x32 per pixel of the second, and the two dense layers.
