@@ -174,8 +174,9 @@ def table(rows: list[dict[str, Any]], facts: dict[str, Any], rounds: int) -> str
     span = facts["ERM"] - facts["minimax"]
     for row in rows:
         last = (facts["ERM"] - row["worst of last iterate"]) / span
+        shares = " | ".join(f"{round(share, 3) + 0.0:.1%}" for share in (row["closed"], last))  # + 0.0: never -0.0 %
         lines.append(
-            f"| {row['policy']} | {row['worst']:.4f} | {row['closed']:.1%} | {last:.1%} | {row['mean']:.4f} "
+            f"| {row['policy']} | {row['worst']:.4f} | {shares} | {row['mean']:.4f} "
             f"| {row['lambda max']:.2f} |"
         )
     return "\n".join(lines) + "\n"

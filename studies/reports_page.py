@@ -1,0 +1,42 @@
+"""Writes reports/README.md, the list of all committed results, from reports/provenance.csv.
+
+    python studies/reports_page.py
+
+A result is `derived` (a test builds it again from committed inputs), `measured` (a computation or a timing that took
+long or depends on the machine: the command and the day stand beside it), `copied` from a publication, or `written`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+REPORTS = Path(__file__).resolve().parents[1] / "reports"
+HEAD = """# Committed results, and where each comes from
+
+Made from [provenance.csv](provenance.csv) by `python studies/reports_page.py`. *Derived*: the test named builds it
+again from committed inputs. *Measured*: computed on the day given by the command given; timings depend on the machine.
+*Copied*: from a publication. *Written*: by hand, from the tables beside it.
+
+| files | | made by | on | held by |
+|---|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The text of reports/README.md."""
+    table = pd.read_csv(REPORTS / "provenance.csv", dtype=str, keep_default_na=False)
+    lines = []
+    for row in table.to_dict("records"):
+        test = f"`{row['held_by'].split('::')[-1]}`" if row["held_by"] else ""
+        lines.append(f"| `{row['files']}` | {row['kind']} | {row['made_by']} | {row['on']} | {test} |")
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    (REPORTS / "README.md").write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
