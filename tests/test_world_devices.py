@@ -186,18 +186,34 @@ def test_harq_attempts_and_residual_loss():
     assert all(trial.air_bits == 1000 * trial.attempts for trial in trials)
 
 
-def test_harq_by_blocks():
-    """Ten blocks with 4 attempts: the upload arrives with probability (1-p^4)^10; sending ends at the first failure."""
+def one_block_after_the_other(draws, bits, block, attempts, p):
+    """(attempts, bits on the air, delivered), told as a story: each block is sent until it is through or given up."""
+    sent = tried = 0
+    for number, draw in enumerate(draws):
+        size = min(block, bits - number * block)
+        failures = 0
+        while failures < attempts and draw < p ** (failures + 1):  # fails k times in a row with probability p^k
+            failures += 1
+        sent += size * min(failures + 1, attempts)
+        tried += min(failures + 1, attempts)
+        if failures == attempts:
+            return tried, sent, False
+    return tried, sent, True
+
+
+def test_sending_ends_at_the_first_block_that_exhausts_its_attempts():
+    """Against the story, draw by draw; the upload arrives with probability (1-p^4)^10, a block takes (1-p^4)/(1-p) attempts."""
     p, n = 0.3, 4000
     spec = LossSpec(attempts=4, block=100)
     trials = [send_attempts(spec, 950, p, stream(0, "test", i)) for i in range(n)]
+    for i, trial in enumerate(trials):
+        assert trial == one_block_after_the_other(stream(0, "test", i).random(10), 950, 100, 4, p)
     arrives = (1 - p**4) ** 10
-    assert np.mean([t.delivered for t in trials]) == pytest.approx(
-        arrives, abs=2.576 * math.sqrt(arrives * (1 - arrives) / n)
-    )
-    good = [t for t in trials if t.delivered]
-    assert all(t.attempts >= 10 and 950 <= t.air_bits <= 4 * 950 for t in good)
-    assert all(t.air_bits <= 4 * 950 for t in trials)
+    share = np.mean([t.delivered for t in trials])
+    assert share == pytest.approx(arrives, abs=2.576 * math.sqrt(arrives * (1 - arrives) / n))
+    single = [send_attempts(LossSpec(attempts=4), 950, p, stream(1, "test", i)) for i in range(n)]
+    assert np.mean([t.attempts for t in single]) == pytest.approx((1 - p**4) / (1 - p), abs=0.03)
+    assert all(t.air_bits == 950 * t.attempts for t in single)
 
 
 def test_rayleigh_outage_probability():

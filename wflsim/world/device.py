@@ -166,6 +166,8 @@ class Device:
     def _wake(self, order: Order, activity: Activity) -> Story:
         """A radio that sleeps is promoted first, which is charged to what it is promoted for."""
         self.meter.write_tail(order.round, order.phase, self._env.now)
+        if self.meter.dead:  # of the tail, which ran beside the computation
+            raise Cut("dead")
         wake_s = self.wake_s()
         if wake_s > 0:
             start_s = self._env.now
