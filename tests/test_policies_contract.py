@@ -200,6 +200,33 @@ def test_a_second_phase_that_brings_nothing_undoes_nothing(policy):
 
 
 @pytest.mark.parametrize("policy", [policy for policy in [*ALL, *MORE] if policy.asynchronous], ids=title)
+def test_an_asynchronous_server_moves_with_what_arrives_and_only_then(policy):
+    """What a round learns is decided by the replies it received: lost ones change nothing but who is busy."""
+    carrier, ends = Rough(N, loss=0.5), []
+
+    class Counting(Kept):
+        def round(self, *rows):
+            super().round(*rows)
+            ends.append(len(carrier.received))
+
+    training, kept = Training(policy, learner(), 0), Counting()
+    kept.training = training
+    drive(training, carrier, kept, Stop(StopSpec(rounds=40)), N, 0)
+    before, first, quiet = policy.start(learner().initial(), learner().samples), 0, 0
+    for state, end in zip(kept.states, ends, strict=True):
+        heard = sum(outcome.fate == "delivered" for outcome in carrier.received[first:end])
+        learnt = [f.name for f in fields(state) if f.name != "busy" and not np.array_equal(getattr(before, f.name), getattr(state, f.name))]
+        assert bool(learnt) == (heard > 0), (learnt, heard)
+        assert state.t - before.t == (state.t > before.t) <= heard
+        assert torch.equal(state.w, before.w) == (state.t == before.t), "a new version is a new model, and the other way round"
+        before, first, quiet = state, end, quiet + (heard == 0)
+    delivered = sum(outcome.fate == "delivered" for outcome in carrier.received)
+    assert kept.states[-1].t == delivered // getattr(policy, "K", 1) > 5
+    assert sum(row.delivered for row in kept.rows) == delivered
+    assert quiet or policy.name == "fedbuff"
+
+
+@pytest.mark.parametrize("policy", [policy for policy in [*ALL, *MORE] if policy.asynchronous], ids=title)
 @pytest.mark.parametrize("loss", [0.0, 0.3, 1.0])
 def test_asynchronous_policies_keep_m_tasks_under_way(policy, loss):
     carrier = Rough(N, loss)
