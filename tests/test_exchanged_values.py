@@ -172,7 +172,7 @@ def test_scaffold_against_numpy_with_both_ways_rounded(loss, compact):
         got_w, got_c = Q(w), Q(c)
         dy, dc = {}, {}
         for i in R:
-            y = local(got_w, lambda y, i=i: p.grad(i, y) - own[i] + got_c, tau, eta)[-1]
+            y = local(got_w, lambda y, i=i, c=got_c: p.grad(i, y) - own[i] + c, tau, eta)[-1]
             dy[i] = Q(y - got_w)
             dc[i] = -got_c - dy[i] / (tau * eta) if compact else Q(-got_c - (y - got_w) / (tau * eta))
         for i in R:

@@ -74,7 +74,7 @@ class Team:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One minibatch of each client of a team: x [k, b, ...], labels [k, b], weight [k, b] (None: all have b samples)."""
+    """A minibatch of each client of a team: x [k, b, ...], labels [k, b], weight [k, b] (None: all have b samples)."""
 
     x: Tensor
     labels: Tensor
@@ -148,7 +148,7 @@ class Chunk:
                 yield k
                 for model, own, version in zip(models, kept, changes, strict=True):
                     if model._version == version:
-                        raise ValueError("me.steps(tau, y): y must be updated in place (y.sub_, me.descend), it was not")
+                        raise ValueError("me.steps(tau, y): y was not updated in place (by y.sub_ or me.descend, say)")
                     if resting:
                         model[resting] = own
         finally:

@@ -29,9 +29,9 @@ class Payload:
         self._encoder = encoder
         self._rngs = rngs
         self._coded: dict[int, Any] = {}
-        """What became of an object, by its id; what the receiver sees of it is known as well, and is not coded again."""
+        """What became of a tensor, by its id. What the receiver sees of it is listed too: it is not coded again."""
         self._promised: dict[int, tuple[Tensor, int]] = {}
-        """Tensors of which the sender has asked what will be seen, kept alive, with torch's count of changes to them."""
+        """Tensors whose coded values are settled, kept alive, with torch's count of the changes made to them."""
 
     def sent(self, *items: Any) -> Any:
         """Implements `exchange.Me.sent`."""
