@@ -51,7 +51,8 @@ def own_anchor(me, w, tau):
 
 
 def momentum(me, w, tau):
-    """The body's own algebra moves every row; those who rest keep theirs. A snapshot on the way, and losses."""
+    """The body's own algebra moves every row; those who rest keep theirs. A snapshot on the way, losses, and the
+    minibatch that each client would draw next."""
     y, v, z = me.fresh(w), torch.zeros_like(me.fresh(w)), me.fresh(w)
     losses = w.new_zeros(len(y))
     for k in me.steps(tau, y, v):
@@ -62,7 +63,7 @@ def momentum(me, w, tau):
         y.sub_(v, alpha=0.1).sub_(0.001)
         if k == 2:
             z = y.clone()
-    return {"y": y, "v": v, "z": z, "loss": losses}
+    return {"y": y, "v": v, "z": z, "loss": losses, "next": me.f(y)}
 
 
 def full_pass(me, w, tau):
@@ -79,7 +80,7 @@ def samples_of(work, tau, size):
     return {
         descent: (tau * batch, tau * batch),
         own_anchor: (tau * batch, tau * batch),
-        momentum: (2 * tau * batch, tau * batch),
+        momentum: ((2 * tau + 1) * batch, tau * batch),
         full_pass: (tau * (size + batch), tau * (size + batch)),
     }[work]
 
