@@ -110,7 +110,7 @@ class ModelPerClient(Hard):
 
 
 class TauPerClient(Hard):
-    """FedNova's shape: row i of tau goes to client i by unicast; a chunk walks as far as its last client."""
+    """FedNova's shape: row i of tau goes to client i by unicast; each client of a chunk rests after its own tau."""
 
     name: Literal["tau_per_client"] = "tau_per_client"
 
@@ -121,8 +121,8 @@ class TauPerClient(Hard):
 
     def local(self, me, w, tau):
         y = me.fresh(w)
-        for k in range(int(tau.max())):
-            y -= 0.1 * (k < tau)[:, None] * me.g(y)
+        for _ in me.steps(tau, y):
+            y -= 0.1 * me.g(y)
         return {"y": y, "tau": tau}
 
 

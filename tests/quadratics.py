@@ -77,10 +77,11 @@ class Problem:
         """Client j of the new problem is client order[j] of this one."""
         return Problem([self.A[i] for i in order], [self.b[i] for i in order], self.start)
 
-    def learner(self, batch=10_000, seed=0):
+    def learner(self, batch=10_000, seed=0, **train):
         x, y = torch.from_numpy(np.concatenate(self.A)), torch.from_numpy(np.concatenate(self.b))
         shards = Shards(x, y, [0, *np.cumsum(self.d)[:-1].tolist()], self.d)
-        learner = LeastSquares(Squares(self.start), shards, shards, TrainSpec(batch=batch, dtype="float64"), seed, 1)
+        spec = TrainSpec(batch=batch, dtype="float64", **train)
+        learner = LeastSquares(Squares(self.start), shards, shards, spec, seed, 1)
         learner.problem = self
         return learner
 

@@ -148,6 +148,17 @@ def test_payload_items_are_counted_once_coded_as_coded_and_scalars_as_32():
     assert wire_bits({}, rows=True) == 0
 
 
+def test_equal_numbers_are_two_numbers_and_one_tensor_is_one_tensor():
+    three, zero = np.float64(3.0), torch.zeros(())
+    for pair in ((3, 3), (3, 4), (3.0, 3.0), (three, three), (np.int64(3), np.int64(3)), (True, True)):
+        assert wire_bits({"t": pair[0], "k": pair[1]}, rows=False) == 64
+    assert wire_bits({"t": zero, "k": zero.clone()}, rows=False) == 64
+    assert wire_bits({"t": zero, "k": zero}, rows=False) == 32
+    vector = np.zeros(5)
+    assert wire_bits({"t": vector, "k": vector}, rows=False) == 160
+    assert wire_bits({"t": Coded(vector, 9), "k": Coded(vector, 9)}, rows=False) == 9
+
+
 def test_a_client_asked_twice_at_once_is_an_error_that_names_the_policy():
     class Twice(FedAvg):
         def round(self, x, s, rng):

@@ -8,14 +8,20 @@ A policy's `round` is a generator. It yields requests and resumes with their ans
     Receive()                ->  the next Reply, or Lost
 
 Nothing here knows torch, a clock or a radio. Payload items are tensors (anything with a `shape`), numbers, or `Coded`.
+
+A payload may be compressed on its way, by an encoder that no policy knows. Both sides then compute with the values that
+were exchanged: a client keeps what `me.sent` says the server will see, and the server subtracts what `Reply.given` says
+the client received. Without an encoder these are the very tensors that were handed over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
 
 BITS_PER_VALUE = 32
 """A value costs 32 bits on the wire whatever the compute dtype; so does a scalar."""
@@ -94,6 +100,8 @@ class Reply:
 
     client: int
     items: Mapping[str, Any]
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """The ask's `shared` payload as the client received it and computed with it."""
 
     def __getitem__(self, name: str) -> Any:
         return self.items[name]
@@ -162,6 +170,23 @@ class Me(Protocol):
     def fresh(self, w: Any) -> Any:
         """A new [k, P] tensor with w ([P] or [k, P]) in every row, to be updated in place."""
 
+    def sent(self, *items: Any) -> Any:
+        """The items (one, or a tuple) as the server will see them once they are returned: compressed, if they will be.
+
+        What a client remembers of its upload, it must compute from these, and it must return these, unchanged.
+        """
+
+    def steps(self, tau: Any, *models: Any) -> Iterator[int]:
+        """k = 1, 2, ... up to the largest of tau (a whole number, or one for each client), for unequal local steps.
+
+            for k in me.steps(tau, y):
+                me.descend(y, eta)
+
+        After its tau_i steps client i rests: it draws no batch, its gradients and losses are zero, no work is charged,
+        and its rows of `models` (tensors [k, ...] that the body updates in place) stay as they are. So each client ends
+        with what it would have alone.
+        """
+
     def batch(self) -> Any:
         """The next minibatch of each client, to be passed as `on` where two evaluations must share one."""
 
@@ -187,13 +212,25 @@ def value_of(item: Any) -> Any:
     return item.value if isinstance(item, Coded) else item
 
 
+def is_array(item: Any) -> bool:
+    """Whether the item is a tensor, not a number of Python's or numpy's."""
+    return hasattr(item, "shape") and not isinstance(item, np.generic)
+
+
 def wire_bits(items: Mapping[str, Any], rows: bool) -> int:
     """Bits of one copy of a payload. `rows`: items are [k, ...] and one client's row is one copy.
 
-    The same object under two names is sent once (DRDM's snapshot when it is the final model).
+    The same tensor under two names is sent once (DRDM's snapshot when it is the final model). Equal numbers are not the
+    same thing: each is sent.
     """
     bits = 0
-    for item in {id(value_of(item)): item for item in items.values()}.values():
+    counted: set[int] = set()
+    for item in items.values():
+        value = value_of(item)
+        if is_array(value):
+            if id(value) in counted:
+                continue
+            counted.add(id(value))
         if isinstance(item, Coded):
             bits += item.bits
         else:

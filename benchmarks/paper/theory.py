@@ -99,7 +99,8 @@ class Bench:
                 (ask,) = request.asks
                 self._D = torch.tensor(ask.cohort)
                 sent = {name: rows.unbind() for name, rows in ask.work(self, **ask.shared, **ask.each).items()}
-                answer = [Reply(i, {name: sent[name][k] for name in sent}) for k, i in enumerate(ask.cohort)]
+                rows = [{name: sent[name][k] for name in sent} for k in range(len(ask.cohort))]
+                answer = [Reply(i, row, ask.shared) for i, row in zip(ask.cohort, rows, strict=True)]
 
     def __getitem__(self, name: str) -> torch.Tensor:
         return self._g[self._D]
@@ -109,6 +110,9 @@ class Bench:
 
     def fresh(self, w: torch.Tensor) -> torch.Tensor:
         return w.repeat(len(self._D), 1)
+
+    def sent(self, *items: torch.Tensor) -> Any:
+        return items if len(items) > 1 else items[0]
 
     def g(self, y: torch.Tensor) -> torch.Tensor:
         self.visited.append(y.numpy().copy())

@@ -110,7 +110,7 @@ class Training:
             # Scalars only: a policy may compute with a loss at once, while models are looked at when the round is over.
             if isinstance(item, torch.Tensor) and item.ndim == 0 and not math.isfinite(item):
                 raise self._diverged(f"the {name} of client {result.client} is not finite")
-        return Reply(result.client, result.items)
+        return Reply(result.client, result.items, result.given)
 
     def _evaluation(self) -> Evaluation:
         accuracy, loss = self.learner.evaluate(lambda me: self.policy.model(self.state, me))

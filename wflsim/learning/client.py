@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from wflsim import exchange
 from wflsim.learning.data import Labels
 from wflsim.learning.engines import Engine, Step
+from wflsim.learning.payload import Payload
 from wflsim.learning.stores import Keep, Rows
 
 PIECE = 1024
@@ -56,13 +59,39 @@ class Batches:
 
 
 @dataclass(frozen=True, slots=True)
+class Team:
+    """The clients of a chunk that are at work in a step: all of them, until the first has taken its last step."""
+
+    rows: list[int]
+    """Their rows in the chunk."""
+    counts: list[int]
+    """Samples in a minibatch of each."""
+    offsets: NDArray[np.int64]
+    """[k b] where each one's own samples begin, for every sample of the padded minibatches."""
+    weight: Tensor | None
+    """[k, b] weights of the mean over each one's own count; None if all count the same."""
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
-    """One minibatch of each client: x [k, b, ...], labels [k, b], weight [k, b] (None: all have b samples)."""
+    """A minibatch of each client of a team: x [k, b, ...], labels [k, b], weight [k, b] (None: all have b samples)."""
 
     x: Tensor
     labels: Tensor
     weight: Tensor | None
     counts: list[int]
+    rows: list[int]
+    """Whose they are, as rows of the chunk."""
+
+    def of(self, rows: list[int]) -> Batch:
+        """The part of these clients."""
+        if rows == self.rows:
+            return self
+        if missing := set(rows) - set(self.rows):
+            raise ValueError(f"this minibatch was drawn while clients in rows {sorted(missing)} of the chunk rested")
+        places = [self.rows.index(row) for row in rows]
+        weight = None if self.weight is None else self.weight[places]
+        return Batch(self.x[places], self.labels[places], weight, [self.counts[i] for i in places], rows)
 
 
 EVERYTHING = object()
@@ -83,34 +112,59 @@ class Chunk:
         batches: Sequence[Batches],
         stores: dict[str, Rows],
         blank: Tensor,
+        upload: Payload,
     ) -> None:
         self.clients = clients
         self.samples = torch.tensor([shards.sizes[client] for client in clients], device=blank.device)
         self._stores = [Keep(stores[name], clients, blank) for name in ("memory", "personal", "scratch")]
         self.memory, self.personal, self.scratch = self._stores
+        self.sent = upload.sent
         self.forward_samples = [0] * len(clients)
         self.backward_samples = [0] * len(clients)
         self._shards = shards
         self._engine = engine
         self._batches = batches
-        self._counts = [own.size for own in batches]
-        self._offsets = np.repeat([shards.starts[client] for client in clients], max(self._counts, default=0))
-        self._weight = _weight(self._counts, blank)
         self._blank = blank
+        self._everybody = self._at_work = self._team(list(range(len(clients))))
 
     def fresh(self, w: Tensor) -> Tensor:
         """A new [k, P] tensor with w in every row."""
         return self._blank.new_empty(len(self.clients), len(self._blank)).copy_(w)
 
+    def steps(self, tau: Any, *models: Tensor) -> Iterator[int]:
+        """k = 1, 2, ...; after its own tau a client rests."""
+        last = _whole_numbers(tau, len(self.clients))
+        before = self._at_work
+        try:
+            for k in count(1):
+                rows = [row for row in before.rows if last[row] >= k]
+                if not rows:
+                    return
+                if rows != self._at_work.rows:
+                    self._at_work = self._team(rows)
+                resting = [row for row in range(len(last)) if row not in rows]
+                kept = [model[resting] if resting else model for model in models]
+                changes = [model._version for model in models]
+                yield k
+                for model, own, version in zip(models, kept, changes, strict=True):
+                    if model._version == version:
+                        raise ValueError("me.steps(tau, y): y was not updated in place (by y.sub_ or me.descend, say)")
+                    if resting:
+                        model[resting] = own
+        finally:
+            self._at_work = before
+
     def batch(self) -> Batch:
-        """The next minibatch of each client."""
-        counts, width = self._counts, max(self._counts)
+        """The next minibatch of each client at work."""
+        team = self._at_work
+        width = max(team.counts)
         # A short batch is filled up with repetitions, which have weight zero.
-        rows = [np.resize(own, width) if len(own) < width else own for own in (b.next() for b in self._batches)]
-        flat = torch.from_numpy(np.concatenate(rows) + self._offsets).to(self._blank.device)
-        x = self._shards.x.index_select(0, flat).view(len(counts), width, *self._shards.x.shape[1:])
-        labels = self._shards.y.index_select(0, flat).view(len(counts), width)
-        return Batch(x, labels, self._weight, counts)
+        drawn = [self._batches[row].next() for row in team.rows]
+        filled = [np.resize(own, width) if len(own) < width else own for own in drawn]
+        flat = torch.from_numpy(np.concatenate(filled) + team.offsets).to(self._blank.device)
+        x = self._shards.x.index_select(0, flat).view(len(drawn), width, *self._shards.x.shape[1:])
+        labels = self._shards.y.index_select(0, flat).view(len(drawn), width)
+        return Batch(x, labels, team.weight, team.counts, team.rows)
 
     @property
     def everything(self) -> Any:
@@ -126,33 +180,52 @@ class Chunk:
         rows = y.expand(len(self.clients), -1)
         if on is EVERYTHING:
             return self._whole(rows, with_gradient=False)[1]
-        batch = self.batch() if on is None else on
-        self._meter(batch.counts, backward=False)
-        return self._engine.loss(rows, batch.x, batch.labels, batch.weight)
+        batch = self._metered(on, backward=False)
+        return self._spread(self._engine.loss(self._part(rows), batch.x, batch.labels, batch.weight))
 
     def gf(self, y: Tensor, on: Any = None) -> tuple[Tensor, Tensor]:
         """Gradients and losses on the same samples."""
         if on is EVERYTHING:
             return self._whole(y, with_gradient=True)
-        batch = self.batch() if on is None else on
-        self._meter(batch.counts, backward=True)
-        return self._engine.gradient(y, batch.x, batch.labels, batch.weight)
+        batch = self._metered(on, backward=True)
+        gradients, losses = self._engine.gradient(self._part(y), batch.x, batch.labels, batch.weight)
+        return self._spread(gradients), self._spread(losses)
 
     def descend(self, y: Tensor, eta: float, anchor: Tensor | None = None, pull: float = 0.0) -> None:
         """A step on the next minibatch, in place."""
-        batch = self.batch()
-        self._meter(batch.counts, backward=True)
-        self._engine.descend(y, batch.x, batch.labels, batch.weight, Step(eta, anchor, pull))
+        batch, part = self._metered(None, backward=True), self._part(y)
+        towards = anchor if anchor is None or anchor.ndim == 1 else self._part(anchor)
+        self._engine.descend(part, batch.x, batch.labels, batch.weight, Step(eta, towards, pull))
+        if part is not y:
+            y[self._at_work.rows] = part
 
     def staged(self) -> Iterator[tuple[dict[str, Tensor], ...]]:
         """What each client assigned to memory, personal and scratch."""
         return zip(*(store.rows() for store in self._stores), strict=True)
 
+    def _team(self, rows: list[int]) -> Team:
+        counts = [self._batches[row].size for row in rows] if self._batches else []
+        starts = [self._shards.starts[self.clients[row]] for row in rows]
+        return Team(rows, counts, np.repeat(starts, max(counts, default=0)), _weight(counts, self._blank))
+
+    def _part(self, y: Tensor) -> Tensor:
+        """The rows of those at work; y itself while that is everybody."""
+        return y if self._at_work is self._everybody else y[self._at_work.rows]
+
+    def _spread(self, part: Tensor) -> Tensor:
+        """The inverse: zeros for those who rest."""
+        if self._at_work is self._everybody:
+            return part
+        whole = part.new_zeros(len(self.clients), *part.shape[1:])
+        whole[self._at_work.rows] = part
+        return whole
+
     def _whole(self, y: Tensor, with_gradient: bool) -> tuple[Tensor, Tensor]:
         """Client after client and piece by piece: sizes differ by orders of magnitude, padding would be the bulk."""
         gradients = torch.zeros_like(y) if with_gradient else y
         losses = y.new_zeros(len(y))
-        for i, client in enumerate(self.clients):
+        for i in self._at_work.rows:
+            client = self.clients[i]
             for x, labels in self._shards.pieces(client):
                 part, one = len(labels) / self._shards.sizes[client], y[i : i + 1]
                 if with_gradient:
@@ -161,13 +234,30 @@ class Chunk:
                 else:
                     loss = self._engine.loss(one, x.unsqueeze(0), labels.unsqueeze(0), None)
                 losses[i].add_(loss[0], alpha=part)
-        self._meter([self._shards.sizes[client] for client in self.clients], backward=with_gradient)
+            self._meter(i, self._shards.sizes[client], backward=with_gradient)
         return gradients, losses
 
-    def _meter(self, counts: list[int], backward: bool) -> None:
-        for i, count in enumerate(counts):
-            self.forward_samples[i] += count
-            self.backward_samples[i] += count * backward
+    def _metered(self, on: Batch | None, backward: bool) -> Batch:
+        """The samples to compute on, the next ones unless given, already charged for."""
+        batch = self.batch() if on is None else on.of(self._at_work.rows)
+        for row, samples in zip(batch.rows, batch.counts, strict=True):
+            self._meter(row, samples, backward)
+        return batch
+
+    def _meter(self, row: int, samples: int, backward: bool) -> None:
+        self.forward_samples[row] += samples
+        self.backward_samples[row] += samples * backward
+
+
+def _whole_numbers(tau: Any, clients: int) -> list[int]:
+    """Steps of each client, from one number for all or one for each."""
+    given = torch.as_tensor(tau)
+    if given.ndim > 1 or (given.ndim == 1 and len(given) != clients):
+        raise ValueError(f"me.steps(tau): tau must be a number or one for each of {clients} clients, got {tau!r}")
+    steps = [int(entry) for entry in given.expand(clients).tolist()]
+    if min(steps, default=0) < 0 or (given != torch.tensor(steps, device=given.device)).any():
+        raise ValueError(f"me.steps(tau): tau must be whole numbers of at least 0, got {tau!r}")
+    return steps
 
 
 def _weight(counts: list[int], like: Tensor) -> Tensor | None:

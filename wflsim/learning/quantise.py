@@ -3,45 +3,34 @@
 Blocks of 1,024 values are mapped to 2^bits levels between their smallest and largest value, rounded up or down at
 random so that the mean is right. Each block carries two 32-bit numbers. Scalars and integers are sent as they are.
 
-The server then knows a client's model only up to that rounding: sums it keeps of what clients remember exactly
-(FedDyn's and DRDM's c, SCAFFOLD's c) are right on average, no longer to the last digit.
+Server and clients compute with the rounded values (`Me.sent`, `Reply.given`), so sums that the server keeps of what
+clients remember (FedDyn's and DRDM's c, SCAFFOLD's c) stay right to the last digit. A model that is sent whole can then
+settle only as near to an optimum as one level of its largest block allows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from wflsim.exchange import BITS_PER_VALUE, Coded
+from wflsim.exchange import BITS_PER_VALUE
 
 BLOCK = 1024
 
 
-def encode(items: Mapping[str, Any], bits: int, rngs: Sequence[np.random.Generator]) -> dict[str, Any]:
-    """The payload with its vectors as `Coded`; one generator per copy, that is per row, or one if all get the same.
+class StochasticRounding:
+    """An `Encoder` that spends so many bits on each value."""
 
-    An object that is sent under two names stays one object, because it is sent once.
-    """
-    coded: dict[int, Any] = {}
-    for item in items.values():
-        if id(item) not in coded:
-            coded[id(item)] = _encode(item, bits, rngs)
-    return {name: coded[id(item)] for name, item in items.items()}
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
 
-
-def _encode(item: Any, bits: int, rngs: Sequence[np.random.Generator]) -> Any:
-    if not isinstance(item, Tensor) or not item.is_floating_point():
-        return item
-    copies = item.reshape(len(rngs), -1)
-    values = copies.shape[1]
-    if values < 2:
-        return item
-    rounded = torch.stack([stochastic_round(row, bits, rng) for row, rng in zip(copies, rngs, strict=True)])
-    return Coded(rounded.view(item.shape), bits * values + 2 * BITS_PER_VALUE * -(-values // BLOCK))
+    def __call__(self, rows: Tensor, rngs: Sequence[np.random.Generator]) -> tuple[Tensor, int]:
+        values = rows.shape[1]
+        rounded = torch.stack([stochastic_round(row, self.bits, rng) for row, rng in zip(rows, rngs, strict=True)])
+        return rounded, self.bits * values + 2 * BITS_PER_VALUE * -(-values // BLOCK)
 
 
 def stochastic_round(vector: Tensor, bits: int, rng: np.random.Generator) -> Tensor:

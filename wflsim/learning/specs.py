@@ -67,7 +67,7 @@ class TrainSpec(Spec):
     """auto: cuda where there is one."""
     replacement: bool = False
     """False: batches are successive slices of a shuffled pass over the client's data; True: independent draws."""
-    quantise: Literal[8, 16] | None = None
+    quantise: Literal[4, 8, 16] | None = None
     """Bits per value of every vector sent, up and down, by stochastic rounding; None: 32, as computed."""
     engine: Literal["auto", "threads", "vmap"] = "auto"
     """threads: one client at a time in each thread; vmap: the whole cohort at once; auto: the faster for the model."""

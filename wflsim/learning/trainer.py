@@ -12,10 +12,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from wflsim.exchange import Ask, Me, value_of, wire_bits
-from wflsim.learning import quantise
 from wflsim.learning.client import Batches, Chunk, Shards
 from wflsim.learning.engines import Engine
 from wflsim.learning.heap import keep_freed_memory
+from wflsim.learning.payload import Encoder, Payload
+from wflsim.learning.quantise import StochasticRounding
 from wflsim.learning.specs import TrainSpec
 from wflsim.learning.stores import Rows
 from wflsim.rng import stream
@@ -31,6 +32,8 @@ class Result:
     client: int
     items: dict[str, Any]
     """Its rows, as the server will see them."""
+    given: dict[str, Any]
+    """The shared payload as the client received it."""
     up_bits: int
     forward_samples: int
     """A trained sample counts one forward and one backward, a sample whose loss alone was asked one forward."""
@@ -68,6 +71,7 @@ class Learner:
         self._spec = spec
         self._seed = seed
         self._blank = train.x.new_zeros(self.parameters)
+        self._encoder: Encoder | None = None if spec.quantise is None else StochasticRounding(spec.quantise)
         self._stores: dict[str, Rows] = {"memory": {}, "personal": {}, "scratch": {}}
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
@@ -79,10 +83,12 @@ class Learner:
         """The work of a cohort; keys[i] names the batch stream of the i-th client."""
         # Plain ints: a stream is named by what its key looks like, and numpy's 3 looks different.
         names = [(int(client), *map(int, key)) for client, key in zip(ask.cohort, keys, strict=True)]
-        down, unicast = self._coded("shared", ask.shared, names[:1]), self._coded("each", ask.each, names)
+        down = self._payload("shared", names[:1]).encode(ask.shared)
+        unicast = self._payload("each", names).encode(_one_row_each(ask.each, len(names)))
         shared, each = _values(down), _values(unicast)
 
         def work(part: slice) -> list[Result]:
+            upload = self._payload("up", names[part])
             me = Chunk(
                 [client for client, *_ in names[part]],
                 self._train,
@@ -90,10 +96,11 @@ class Learner:
                 [self._batches(*name) for name in names[part]],
                 self._stores,
                 self._blank,
+                upload,
             )
             with torch.no_grad():
                 sent = ask.work(me, **shared, **{name: rows[part] for name, rows in each.items()})
-                return list(_results(me, self._coded("up", sent, names[part])))
+                return list(_results(me, upload.encode(_one_row_each(sent, len(me.clients))), shared))
 
         size = self._engine.chunk or max(1, len(names))
         parts = [slice(low, low + size) for low in range(0, len(names), size)]
@@ -118,7 +125,8 @@ class Learner:
 
         `model`, given all clients, returns [P] or, if each has its own, [N, P].
         """
-        me = Chunk(range(self.clients), self._train, self._engine, [], self._stores, self._blank)
+        nothing = self._payload("evaluate", [])
+        me = Chunk(range(self.clients), self._train, self._engine, [], self._stores, self._blank, nothing)
         with torch.no_grad():
             w = model(me)
         own = w.expand(self.clients, -1) if w.ndim == 1 else w
@@ -148,15 +156,10 @@ class Learner:
         rng = stream(self._seed, "batches", client, *key)
         return Batches(rng, self.samples[client], self._spec.batch, self._spec.replacement)
 
-    def _coded(self, way: str, items: Mapping[str, Any], names: Sequence[tuple[int, ...]]) -> Mapping[str, Any]:
-        """The payload as it goes over the air, one row per name (`shared`: one copy for all)."""
-        if way != "shared":
-            for name, item in items.items():
-                if len(value_of(item)) != len(names):
-                    raise ValueError(f"payload {name!r} has {len(value_of(item))} rows for {len(names)} clients")
-        if self._spec.quantise is None or not names:
-            return items
-        return quantise.encode(items, self._spec.quantise, [stream(self._seed, "quantise", way, *n) for n in names])
+    def _payload(self, way: str, names: Sequence[tuple[int, ...]]) -> Payload:
+        """One payload on this way, a copy for each of the named orders."""
+        rngs = [stream(self._seed, "quantise", way, *name) for name in names] if self._encoder and names else []
+        return Payload(self._encoder if rngs else None, rngs)
 
     def _score(self, job: tuple[int, Tensor]) -> tuple[float | None, float | None]:
         client, w = job
@@ -186,10 +189,18 @@ def _values(items: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value_of(item) for name, item in items.items()}
 
 
-def _results(me: Chunk, sent: Mapping[str, Any]) -> Iterator[Result]:
+def _one_row_each(items: Mapping[str, Any], clients: int) -> Mapping[str, Any]:
+    """The payload, provided that it has a row for every client."""
+    for name, item in items.items():
+        if len(value_of(item)) != clients:
+            raise ValueError(f"payload {name!r} has {len(value_of(item))} rows for {clients} clients")
+    return items
+
+
+def _results(me: Chunk, sent: Mapping[str, Any], given: dict[str, Any]) -> Iterator[Result]:
     """One client's row of everything the chunk sends and keeps."""
     bits = wire_bits(sent, rows=True)
     values = {name: list(rows) for name, rows in _values(sent).items()}
     for i, (client, staged) in enumerate(zip(me.clients, me.staged(), strict=True)):
         items = {name: rows[i] for name, rows in values.items()}
-        yield Result(client, items, bits, me.forward_samples[i], me.backward_samples[i], *staged)
+        yield Result(client, items, given, bits, me.forward_samples[i], me.backward_samples[i], *staged)

@@ -6,6 +6,8 @@ radio and no recorder. See `fedavg.py` for the shortest one.
 What all of them do when the world is unkind: lost and late replies hand their weight to those received (`weighted`),
 server memories count those received (`total`), a client's memory moves only with an upload that arrived whole, and a
 Gather that brings nothing leaves the state as it is, its time and energy being spent all the same.
+Payloads may be compressed, both ways. What is remembered is computed from what was exchanged: by the client from
+`me.sent(y)`, which the server will see, by the server from `received(got, "w")`, which the clients have seen.
 """
 
 from __future__ import annotations
@@ -75,6 +77,14 @@ class Policy(Spec):
         """What is evaluated: [P] for everybody, or a row for each client of `me`."""
         w: Tensor = x.w
         return w
+
+
+def received(got: Sequence[Reply], name: str) -> Any:
+    """What the server sent to all of them under this name, as they received it: itself, unless it was compressed."""
+    first = got[0].given[name]
+    if any(reply.given[name] is not first for reply in got):
+        raise ValueError(f"clients were sent different {name!r}: take the replies of one Ask at a time")
+    return first
 
 
 def weighted(w: Tensor, got: Sequence[Reply], name: str, a: Weights) -> Tensor:

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import model_validator
 
 from wflsim.exchange import Ask, Draw, Gather, Me, Scheme
-from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Step, Vector, moved, shift
+from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Step, Vector, moved, received, shift
 from wflsim.policies.dual import dual_update
 
 if TYPE_CHECKING:
@@ -70,10 +70,10 @@ class DRDM(Policy):
         got = yield Gather([Ask(D, self.local_steps, shared={"w": x.w, "t": t}, models_up=2)])     # lines 7-12
         if not got:
             return x
-        c_t = x.c - mu / N * shift(x.w, got, "z")                                                  # line 17
-        c = x.c - mu / N * shift(x.w, got, "y")                                                    # line 18
-        w_t = self.corrected(moved(x.w, got, "z", a), c_t)                                         # line 19
-        w = self.corrected(moved(x.w, got, "y", a), c)                                             # line 20
+        w_s = received(got, "w")
+        c_t, c = (x.c - mu / N * shift(w_s, got, name) for name in ("z", "y"))                     # lines 17, 18
+        w_t = self.corrected(moved(w_s, got, "z", a), c_t)                                         # line 19
+        w = self.corrected(moved(w_s, got, "y", a), c)                                             # line 20
         lam = yield from dual_update(                                                              # line 21
             x.lam, w_t, step=self.tau * self.gamma, m=self.m, floor=self.floor / N, full=self.dual_loss == "full"
         )
@@ -93,6 +93,7 @@ class DRDM(Policy):
             me.descend(y, self.eta, anchor, pull=self.eta * self.mu)
             if k == t and self.snapshot == "post_step":
                 z = y if t == self.tau else y.clone()  # the last iterate is y itself: sent, and paid for, once
+        y, z = me.sent(y, z)
         if not self.freeze_g:
             me.memory["g"] = g - self.mu * (y - w)                                                 # line 10
         return {"y": y, "z": z}

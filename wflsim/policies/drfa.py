@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from wflsim.exchange import Ask, Draw, Gather, Me, Scheme
-from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Vector, moved
+from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Vector, moved, received
 from wflsim.policies.dual import dual_update
 from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, at, evaluated
 
@@ -73,7 +73,7 @@ class DRFA(Policy):
         got = yield Gather([Ask(D, work, shared={"w": x.w, "t": t}, models_up=2)])
         if not got:
             return x
-        w, w_t = moved(x.w, got, "y", a), moved(x.w, got, "z", a)
+        w, w_t = (moved(received(got, "w"), got, name, a) for name in ("y", "z"))
         lam = yield from dual_update(
             x.lam, w_t, step=self.tau * gamma, m=self.m, floor=self.floor / N, full=self.dual_loss == "full"
         )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Policy, Rng, Round, Step, moved, shift
+from wflsim.policies.base import Policy, Rng, Round, Step, moved, received, shift
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,8 +61,9 @@ class FedDyn(Policy):
         got = yield Gather([Ask(D, self.local_steps, shared={"w": x.w}, models_up=1)])
         if not got:
             return x
-        c = x.c - self.mu / x.N * shift(x.w, got, "y")
-        mean = moved(x.w, got, "y", a)
+        w = received(got, "w")
+        c = x.c - self.mu / x.N * shift(w, got, "y")
+        mean = moved(w, got, "y", a)
         w = mean if self.freeze_c else mean - c / self.mu
         return State(w, c, x.N, mean)
 
@@ -76,6 +77,7 @@ class FedDyn(Policy):
         for _ in range(self.tau):
             # y <- y - eta (grad - g + mu (y - w)), gathered around the anchor w + g/mu to save passes over memory
             me.descend(y, self.eta, anchor, pull=self.eta * self.mu)
+        y = me.sent(y)
         if not self.freeze_g:
             me.memory["g"] = g - self.mu * (y - w)
         return {"y": y}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, moved
+from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, moved, received
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,7 +51,7 @@ class FedProx(Policy):
         got = yield Gather([Ask(D, self.local_steps, shared={"w": x.w}, models_up=1)])
         if not got:
             return x
-        return replace(x, w=moved(x.w, got, "y", a))
+        return replace(x, w=moved(received(got, "w"), got, "y", a))
 
     def local_steps(self, me: Me, w: Tensor) -> Mapping[str, Tensor]:
         y = me.fresh(w)

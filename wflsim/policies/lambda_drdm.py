@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Step, Vector, moved, shift
+from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Step, Vector, moved, received, shift
 from wflsim.policies.dual import dual_update
 from wflsim.policies.steps import Decay, DecayingCoefficient, DecayingStep, Evaluated, at, evaluated
 
@@ -72,10 +72,10 @@ class LambdaDRDM(Policy):
         got = yield Gather([Ask(D, work, shared={"w": x.w, "t": t}, each=rows, models_up=2)])      # lines 7-12
         if not got:
             return x
-        c_t = x.c - mu / N * shift(x.w, got, "z")                                                  # line 17
-        c = x.c - mu / N * shift(x.w, got, "y")                                                    # line 18
-        w_t = moved(x.w, got, "z", a) - c_t / mu                                                   # line 19
-        w = moved(x.w, got, "y", a) - c / mu                                                       # line 20
+        w_s = received(got, "w")
+        c_t, c = (x.c - mu / N * shift(w_s, got, name) for name in ("z", "y"))                     # lines 17, 18
+        w_t = moved(w_s, got, "z", a) - c_t / mu                                                   # line 19
+        w = moved(w_s, got, "y", a) - c / mu                                                       # line 20
         step, full = self.tau * at(self.gamma, s), self.dual_loss == "full"
         lam = yield from dual_update(x.lam, w_t, step, m=self.m, floor=self.floor / N, full=full)  # line 21
         return State(w, c, lam, evaluated(self.eval_model, x.shown, w, s))
@@ -95,5 +95,6 @@ class LambdaDRDM(Policy):
             y.lerp_(anchor, pull).addcmul_(grad, push, value=-1)
             if k == t:
                 z = y if t == self.tau else y.clone()  # the last iterate is y itself: sent, and paid for, once
+        y, z = me.sent(y, z)
         me.memory["g"] = g - self.mu * (y - w)                                                     # line 10
         return {"y": y, "z": z}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 from pydantic import model_validator
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Policy, Rng, Round, Step, total, weighted
+from wflsim.policies.base import Policy, Rng, Round, Step, received, total, weighted
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,7 +66,7 @@ class SCAFFOLD(Policy):
             return x
         w = x.w + self.eta_g * weighted(x.w, got, "dy", a)                                         # lines 16, 17
         if self.compact_uplink:
-            dc = -len(got) * x.c - total(x.w, got, "dy") / (self.tau * self.eta_l)
+            dc = -len(got) * received(got, "c") - total(x.w, got, "dy") / (self.tau * self.eta_l)
         else:
             dc = total(x.w, got, "dc")
         return State(w, x.c + dc / x.N, x.N)
@@ -78,11 +78,17 @@ class SCAFFOLD(Policy):
         for _ in range(self.tau):                                                                  # lines 9-11
             me.descend(y, self.eta_l)
             y.sub_(correction, alpha=self.eta_l)
+        dy = me.sent(y - w) if self.compact_uplink else y - w
         if self.freeze_c:
             c_new = c_i
         elif self.option == "I":                                                                   # line 12
             c_new = me.g(me.fresh(w), on=me.everything)
         else:
-            c_new = c_i - c + (w - y) / (self.tau * self.eta_l)
-        me.memory["c"] = c_new                                                                     # line 14
-        return {"dy": y - w} if self.compact_uplink else {"dy": y - w, "dc": c_new - c_i}          # line 13
+            c_new = c_i - c - dy / (self.tau * self.eta_l)
+        if self.compact_uplink:
+            me.memory["c"] = c_new                                                                 # line 14
+            return {"dy": dy}
+        dc = c_new - c_i
+        dc_seen = me.sent(dc)
+        me.memory["c"] = c_new + (dc_seen - dc)  # line 14; c_i + dc as the server sees it, c_new if that is dc itself
+        return {"dy": dy, "dc": dc_seen}                                                           # line 13

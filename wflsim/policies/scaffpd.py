@@ -105,6 +105,7 @@ class SCAFFPD(Policy):
     def loss_and_gradient(self, me: Me, w: Tensor) -> Mapping[str, Tensor]:
         y = me.fresh(w)
         c, L = me.gf(y) if self.loss == "minibatch" else (me.g(y), me.f(y, on=me.everything))
+        c = me.sent(c)
         me.scratch["w"], me.scratch["c"] = y, c
         return {"c": c, "L": L}
 
