@@ -294,7 +294,7 @@ def test_the_heaviest_order_is_typical_for_the_thrifty_selector():
 
 def test_certain_failure_exhausts_the_attempts():
     trial = send_attempts(LossSpec(attempts=3), 100, 1.0, stream(0, "test"))
-    assert trial == (3, 300.0, False)
+    assert (trial.attempts, trial.air_bits, trial.delivered) == (3, 300.0, False)
 
 
 @pytest.mark.parametrize(
