@@ -8,7 +8,6 @@ from pydantic import ValidationError
 from scipy.integrate import quad
 from scipy.special import exp1, j0
 
-from wflsim.errors import ScenarioError
 from wflsim.world.fading import Fading, Rayleigh, Rician, averaged
 from wflsim.world.links import Link
 from wflsim.world.path_loss import Inh, LogDistance, Uma, Umi

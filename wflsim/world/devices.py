@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
 from wflsim.errors import ScenarioError
 from wflsim.rng import stream
@@ -65,11 +65,15 @@ class DeviceSpec(Spec):
     dropout: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Probability that an order is abandoned at some point of its computation."""
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _fill_in(cls, given: Any) -> Any:
+    def _fill_in(cls, given: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
         profile = given.get("profile", "generic") if isinstance(given, dict) else None
-        return {**PROFILES[profile], **given} if isinstance(profile, str) and profile in PROFILES else given
+        if not isinstance(profile, str) or profile not in PROFILES:
+            return validate(given)
+        device = validate({**PROFILES[profile], **given})
+        device.model_fields_set.intersection_update(given)  # what the profile says was not said by the user
+        return device
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,8 @@ class Link:
 
     def transfer_s(self, clients: Sequence[int], bits: float, band_hz: float, start_s: float) -> tuple[float, bool]:
         """How long `bits` take at the rate of the worst of `clients`, and whether they arrive or are given up."""
+        if bits <= 0:
+            return 0.0, True
         if self.steady:
             rate_bps = min([self.rate_bps(client, band_hz, 0.0) for client in clients])
             return (bits / rate_bps, True) if rate_bps > 0 else (self.patience_s, False)

@@ -10,10 +10,11 @@ from pydantic import BeforeValidator, Field, model_validator
 from wflsim.units import Spec
 from wflsim.world.cell import CellSpec
 from wflsim.world.devices import DeviceSpec
+from wflsim.world.idle_keys import Facts, contradictions, idle_keys
 from wflsim.world.links import REFERENCE_HZ
 from wflsim.world.radio import DEFAULT_SNR, RadioSpec, rate_rule
 from wflsim.world.server import ServerSpec
-from wflsim.world.snr_trace import read_trace
+from wflsim.world.snr_trace import describe, read_trace
 
 
 def _as_list(given: Any) -> Any:
@@ -41,6 +42,8 @@ class WorldSpec(Spec):
             raise ValueError("cell.access makespan plans with smooth rates: radio.rate must be shannon or gap")
         if access in ("ofdma", "makespan") and radio.reading == "power_for_snr" and radio.path_loss is None:
             raise ValueError("radio.reading power_for_snr needs a band of known width: cell.access dedicated or tdma")
+        if wrong := contradictions(_facts(self)):
+            raise ValueError("; ".join(wrong))
         return self
 
 
@@ -78,7 +81,21 @@ def remarks(spec: WorldSpec) -> list[str]:
         found.append("cell.access ofdma with block fading: every transfer is looked at again in every fading block")
     if spec.cell.access == "makespan" and (radio.fading is not None or radio.trace is not None or spec.cell.speed > 0):
         found.append("cell.access makespan plans with the channel as it is when a phase begins")
-    return found
+    if radio.trace is not None:
+        found.append(describe(radio.trace.file))
+    first, quorum = spec.server.first, spec.server.quorum
+    if first is not None and quorum is not None and first < quorum:
+        found.append(
+            f"server.first={first} ends every phase before server.quorum={quorum} is met: no reply will ever count"
+        )
+    return found + idle_keys(_facts(spec))
+
+
+def _facts(spec: WorldSpec) -> Facts:
+    """What the rules about idle keys ask."""
+    world = {"server.quorum", "server.selector", "server.over_selection"}
+    missing = set(influences(spec)) - world
+    return Facts(spec, outages_possible(spec.radio), bool(missing), bool(missing - {"server.deadline", "server.first"}))
 
 
 def _stepped_outages(radio: RadioSpec) -> bool:
