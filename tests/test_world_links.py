@@ -8,7 +8,6 @@ from pydantic import ValidationError
 from scipy.integrate import quad
 from scipy.special import exp1, j0
 
-from wflsim.errors import ScenarioError
 from wflsim.world.fading import Fading, Rayleigh, Rician, averaged
 from wflsim.world.links import Link
 from wflsim.world.path_loss import Inh, LogDistance, Uma, Umi
@@ -222,7 +221,7 @@ def test_an_outage_is_given_up_after_the_patience():
 
 def test_traces_from_csv_and_npz(tmp_path):
     csv, npz = tmp_path / "a.csv", tmp_path / "a.npz"
-    csv.write_text("time_s,a,b\n0,0,10\n1,3,10\n4,-3,10\n")
+    csv.write_text("time_s,client_0,client_1\n0,0,10\n1,3,10\n4,-3,10\n")
     np.savez(npz, time_s=[0.0, 1.0, 4.0], snr_db=[[0, 10], [3, 10], [-3, 10]])
     for path in (csv, npz):
         sky = TraceSky(TraceSpec(file=str(path)))  # period 4 + 2 (the mean spacing)
@@ -236,8 +235,8 @@ def test_traces_from_csv_and_npz(tmp_path):
 @pytest.mark.parametrize("text", ["time_s,a\n", "time_s,a\n1,2\n0,3\n", "time_s,a\n0,x\n1,2\n", "time_s\n0\n1\n"])
 def test_bad_traces_are_explained(tmp_path, text):
     (tmp_path / "bad.csv").write_text(text)
-    with pytest.raises(ScenarioError, match=r"radio\.trace\.file"):
-        TraceSky(TraceSpec(file=str(tmp_path / "bad.csv")))
+    with pytest.raises(ValidationError, match=r"bad\.csv"):
+        TraceSpec(file=str(tmp_path / "bad.csv"))
 
 
 def test_a_missing_trace_is_named():

@@ -1,21 +1,24 @@
 """The learning of one policy with one seed: remembered as far as the store knows it, trained on where it does not.
 
 As a source for the loop a curve is both replay and training, so that a run in one world leaves what a run in another
-world reads. That is exact only where the world cannot change the learning; elsewhere a curve has no place in the store.
+world reads. That is exact only where the world does not change the learning. What a world promises is not enough: a
+curve looks at every outcome, and from the first order that is not delivered on it leaves the store and trains live.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from wflsim.digest import learning_digest
 from wflsim.drive.loop import Flow, Instant, drive
-from wflsim.drive.replay import Replay, refuse_inexact
+from wflsim.drive.replay import Replay, refuse_inexact, undelivered
 from wflsim.errors import Diverged, ReplayRefused, StoreError
+from wflsim.exchange import Draw
 from wflsim.policies.base import Policy
-from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
+from wflsim.record import ClientRow, Evaluation, Leg, RoundRow, Step, TraceRound
 from wflsim.scenario import Scenario
 from wflsim.store import KEEP_BYTES, Entry, Store
 from wflsim.world.spec import WorldSpec, influences
@@ -53,10 +56,10 @@ class Curve:
         self.trace: list[TraceRound] = []
         self.ended: str | None = None
         self.entry: Entry | None = None
-        self.replayable = True
-        """False once the policy has set a limit of its own on a phase: what is in time depends on the world."""
+        self.because: str | None = None
+        """Why what is learnt here holds in no other world; None as long as nothing says so."""
         self.known = 0
-        """Rounds that need no training any more since the curve was opened."""
+        """Rounds that need no training since the curve was opened."""
         self._scenario = scenario
         self._policy = scenario.policies[policy]
         self._label = scenario.labels[policy]
@@ -67,6 +70,8 @@ class Curve:
         self._learner: Learner | None = None
         self._training: Training | None = None
         self._resumed: dict[str, Any] | None = None
+        self._unfinished: int | None = None
+        """The round under way; still so when it is remembered, if the world ended in the middle of it."""
         self._saved_s = monotonic()
         self._sealed = 0
         """Rounds that the store is known to hold."""
@@ -76,6 +81,11 @@ class Curve:
             if held is not None:
                 self.trace, self._flops, self.ended = held
                 self.known = self._sealed = len(self.trace)
+
+    @property
+    def replayable(self) -> bool:
+        """Whether what was learnt so far holds in every world that delivers all orders."""
+        return self.because is None
 
     @property
     def flops_per_sample(self) -> float:
@@ -89,22 +99,70 @@ class Curve:
         self.trace, self._resumed, self.known = trace, learning_state, len(trace)
 
     def round(self, s: int) -> Flow:
-        if s < len(self.trace):
-            return (yield from Replay(self.trace).round(s))
+        self._unfinished = s
+        evaluation = yield from self._known_round(s) if s < len(self.trace) else self._trained_round(s)
+        self._unfinished = None
+        return evaluation
+
+    def _known_round(self, s: int) -> Flow:
+        """A round of the trace. One that was made elsewhere is trained here from the first failed order on."""
+        known, carried = self.trace[s], list[Any]()
+        for step in known.steps:
+            carried.append((yield step))
+            if undelivered(carried[-1]) is not None:
+                if self._resumed is None:
+                    self._stand_at(s)
+                    return (yield from self._trained_round(s, known.steps, carried))
+                self._look_at(step, carried[-1], s)
+        return known.evaluation
+
+    def _trained_round(self, s: int, known: Sequence[Step] = (), carried: Sequence[Any] = ()) -> Flow:
+        """A round by training. `carried`: the answers to its first steps, which were taken from the trace (`known`)."""
         if self.ended is not None:
             raise Diverged(self.ended)
-        try:
-            return (yield from self._ready().round(s))
-        except Diverged as error:
-            self.ended = str(error)
-            raise
+        flow, answer = self._ready().round(s), None
+        done = list(zip(known, carried, strict=False))
+        while True:
+            try:
+                demand = flow.send(answer)
+            except StopIteration as over:
+                evaluation: Evaluation | None = over.value
+                return evaluation
+            except Diverged as error:
+                self.ended = str(error)
+                raise
+            if isinstance(demand, Draw):
+                answer = yield demand
+                continue
+            step, answer = done.pop(0) if done else (demand, (yield demand))
+            if step != demand:
+                raise self.differs(s)
+            self._look_at(step, answer, s)
+
+    def _look_at(self, step: Step, answer: Any, s: int) -> None:
+        """Find out from what happened whether this round could have been another in another world."""
+        if step.until is not None:
+            self._leave_store(f"policies: {self._policy.name} sets a limit of its own on a phase")
+        if (failed := undelivered(answer)) is not None:
+            self._leave_store(f"in round {s} the order of client {failed.client} was {failed.fate}")
+
+    def _leave_store(self, because: str) -> None:
+        """From here on this is the learning of one world, and no other may read it."""
+        self.entry = None
+        self.because = self.because or because
+
+    def _stand_at(self, s: int) -> None:
+        """Forget what the trace says from round s on, and bring the training there."""
+        self.trace, self.known, self.ended = self.trace[:s], min(self.known, s), None
+        self._training = self._learner = None  # it may stand at the end of the trace
+        self._ready()
 
     def remember(self, entry: TraceRound) -> None:
         """A round is over. Written to the store now and then, so that a kill costs little."""
+        if self._unfinished == entry.round:
+            self._leave_store(f"in round {entry.round} nobody was left to serve")
         if entry.round == len(self.trace):
             self.trace.append(entry)
-            if any(step.until is not None for step in entry.steps):
-                self.entry, self.replayable = None, False
             if monotonic() - self._saved_s > SAVE_S:
                 with suppress(StoreError):  # a full disk ends no training; the last `save` will say it
                     self.save()
@@ -129,9 +187,17 @@ class Curve:
             clients, seed = self._scenario.clients, self._seed
             with suppress(Diverged):  # `ended` says it
                 drive(self, Instant(clients), Remembering(self), _until(rounds), clients, seed, start=len(self.trace))
-        if not self.replayable:
-            raise ReplayRefused(f"policies: {self._policy.name} sets a limit of its own on a phase; run it live")
+        if self.because is not None:
+            raise ReplayRefused(f"{self.because}; run it live")
         self.save()
+
+    def differs(self, s: int) -> StoreError:
+        """The error for a round that came out otherwise when it was trained again."""
+        place = self.entry.folder if self.entry else "the run's own trace"
+        return StoreError(
+            f"trained again, round {s} differs from what {place} remembers: it was made on another kind of machine; "
+            f"remove it, it will be computed again"
+        )
 
     def _build(self) -> Learner:
         if self._learner is None:
@@ -190,11 +256,7 @@ class _Same:
 
     def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
         if entry != self._curve.trace[entry.round]:
-            place = self._curve.entry.folder if self._curve.entry else "the run's own trace"
-            raise StoreError(
-                f"trained again, round {entry.round} differs from what {place} remembers: it was made on another kind "
-                f"of machine; remove it, it will be computed again"
-            )
+            raise self._curve.differs(entry.round)
 
 
 def _until(rounds: int) -> Any:

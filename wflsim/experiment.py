@@ -118,18 +118,18 @@ def _train(cell: Cell, threads: int, checkpoint_interval_s: float | None) -> str
         tables = Tables(cell.folder, saved.rounds, saved.marks)
         replayed = 0
     else:
+        (cell.folder / checkpoint.NAME).unlink(missing_ok=True)  # it speaks of tables that begin anew
         tables = Tables(cell.folder)
         replayed = len(curve.trace)
     mark(cell.folder, "running", "", "")
     world = World(scenario.world, scenario.clients, cell.seed, flops_per_sample)
     interval_s = checkpoint.INTERVAL_S if checkpoint_interval_s is None else checkpoint_interval_s
-    sink = _Sink(tables, checkpoint.Saving(tables, curve, interval_s), curve, replayed)
+    sink = _Sink(tables, checkpoint.Saving(tables, curve, interval_s), curve)
     try:
         reason, ending = drive(curve, world, sink, Stop(scenario.stop), scenario.clients, cell.seed), "done"
     except Diverged as error:
         reason, ending = str(error), "diverged"
-    if not curve.replayable:
-        because = f"policies: {policy.name} sets a limit of its own on a phase"
+    because = because or curve.because
     mark(cell.folder, ending, reason, mode(because, min(replayed, sink.rounds), sink.rounds) + _deposit(curve))
     write(cell.folder / "wall.json", json.dumps({"wall_s": perf_counter() - began_s, "threads": threads}) + "\n")
     (cell.folder / checkpoint.NAME).unlink(missing_ok=True)
@@ -139,15 +139,14 @@ def _train(cell: Cell, threads: int, checkpoint_interval_s: float | None) -> str
 class _Sink:
     """Tables for all rounds, checkpoints for those that were trained here."""
 
-    def __init__(self, tables: Tables, saving: Saving, curve: Curve, replayed: int) -> None:
+    def __init__(self, tables: Tables, saving: Saving, curve: Curve) -> None:
         self._tables = tables
         self._saving = saving
         self._curve = curve
-        self._replayed = replayed
         self.rounds = 0
 
     def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
-        rows: Sink = self._tables if entry.round < self._replayed else self._saving
+        rows: Sink = self._tables if entry.round < self._curve.known else self._saving
         rows.round(entry, row, clients, legs)
         self._curve.remember(entry)
         self.rounds = entry.round + 1

@@ -27,8 +27,10 @@ class Leg(NamedTuple):
     start_s: float
     end_s: float
     bits: int
-    """On the air and useful: sent or received once, however many attempts it took; 0 if not a transfer."""
+    """Sent or received by the end of the leg, counted once however many attempts it took: of an upload that was lost,
+    late or in outage, the part that had been on the air, the block that failed included. 0 if not a transfer."""
     snr_db: float | None
+    """When the leg began; None if nothing is received at all, or if the leg is no transfer."""
     rate_bps: float | None
     attempts: int
     energy_j: float

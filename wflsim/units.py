@@ -121,7 +121,7 @@ def _input_file(given: Any) -> str:
 
 InputFile = Annotated[str, BeforeValidator(_input_file)]
 
-Hertz = Annotated[float, Field(gt=0), _reader("Hz"), _schema("Hz")]
+Hertz = Annotated[float, Field(ge=1e-3), _reader("Hz"), _schema("Hz")]
 Seconds = Annotated[float, Field(ge=0), _reader("s"), _schema("s")]
 Watts = Annotated[float, Field(ge=0), _reader("W"), _schema("W")]
 Joules = Annotated[float, Field(ge=0), _reader("J"), _schema("J")]
@@ -129,5 +129,5 @@ Metres = Annotated[float, Field(ge=0), _reader("m"), _schema("m")]
 MetresPerSecond = Annotated[float, Field(ge=0), _reader("m/s"), _schema("m/s")]
 Bits = Annotated[float, Field(gt=0), _reader("bit"), _schema("bit")]
 BitsPerSecond = Annotated[float, Field(gt=0), _reader("bit/s"), _schema("bit/s")]
-FlopsPerSecond = Annotated[float, Field(gt=0), _reader("FLOP/s"), _schema("FLOP/s")]
+FlopsPerSecond = Annotated[float, Field(ge=1), _reader("FLOP/s"), _schema("FLOP/s")]
 Ratio = Annotated[float, Field(ge=0), _reader("dB"), _linear, _schema("dB")]

@@ -55,11 +55,14 @@ def run(
     from wflsim.cli.progress import progress
     from wflsim.cli.show import summary_table
     from wflsim.scenario import load, slug
+    from wflsim.world.spec import remarks
 
     loaded = load(scenario, [*(overrides or []), *([f"seeds={seeds}"] if seeds else [])])
     folder = out_dir or experiment.RUNS / slug(loaded.name)
     console = err if as_json else out
     console.print(f"results: {folder}", markup=False, highlight=False)
+    for remark in remarks(loaded.world):
+        console.print(remark, markup=False, highlight=False)
     if engine not in ("local", "ray"):
         raise ScenarioError(f"--engine: got {engine!r}. Allowed: local, ray")
     if loaded.sweep is not None:

@@ -37,6 +37,7 @@ def tune(
     from wflsim.cli.report import leave_report
     from wflsim.experiment import RUNS
     from wflsim.scenario import load, slug
+    from wflsim.world.spec import remarks
 
     if engine not in ("local", "ray"):
         raise ScenarioError(f"--engine: got {engine!r}. Allowed: local, ray")
@@ -48,6 +49,8 @@ def tune(
     folder = out_dir or RUNS / f"{slug(loaded.name)}-tune"
     console = Console(stderr=True) if as_json else Console()
     console.print(f"results: {folder}", markup=False, highlight=False)
+    for remark in remarks(loaded.world):
+        console.print(remark, markup=False, highlight=False)
 
     from wflsim.tune.folder import answer, tables
     from wflsim.tune.folder import tune as ask

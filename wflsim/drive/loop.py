@@ -167,9 +167,10 @@ def round_row(
     legs: Sequence[Leg],
     evaluation: Evaluation | None,
 ) -> RoundRow:
-    """What the round cost and what it reached. Without a world there are no legs, and bits come from the orders."""
+    """What the round cost and what it reached. Without a world there are no legs, and bits come from the orders; in a
+    world, a round without legs and without deliveries moved none."""
     orders = [order for step in steps for order in step.orders]
-    if legs:
+    if legs or delivered < len(orders):
         up_bits = sum(leg.bits for leg in legs if leg.activity == "transmit")
         down_bits = sum(leg.bits for leg in legs if leg.activity == "receive")
     else:

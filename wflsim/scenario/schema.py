@@ -61,6 +61,11 @@ class Scenario(WorldSpec):
         for i, (policy, label) in enumerate(zip(self.policies, self.labels, strict=True)):
             if (policy.m or 0) > self.clients:
                 findings.append((("policies", i, "m"), f"draws {policy.m} of only {self.clients} clients"))
+            for key in ("scheme", "sampling"):
+                default = getattr(type(policy).model_fields.get(key), "default", None)
+                if getattr(policy, key, default) != default and (chooser := self.server.chooser):
+                    words = f"has no effect: {chooser} chooses the cohort, with equal weights; remove one of the two"
+                    findings.append((("policies", i, key), words))
             if label in self.labels[:i]:
                 cure = f"give each a label of its own, e.g. label: {label}-2"
                 findings.append((("policies", i), f"two policies are called {label!r}; {cure}"))

@@ -129,7 +129,8 @@ class _Walk:
             def enough(row: RoundRow) -> str | None:
                 return "known" if self.broke or row.round + 1 >= len(trace) else None
 
-            drive(Replay(trace), self._world, self, enough, self._scenario.clients, self._seed, start=self.rounds)
+            source, clients = Replay(trace, elsewhere=True), self._scenario.clients
+            drive(source, self._world, self, enough, clients, self._seed, start=self.rounds)
 
     def rest(self) -> None:
         """Done with: a world of many clients is not small."""

@@ -54,7 +54,7 @@ def published_costs(
 def _one_round(trace: Sequence[TraceRound], scenario: Scenario, seed: int, flops: float) -> RoundRow:
     sink = _Last()
     world = World(scenario.world, scenario.clients, seed, flops)
-    drive(Replay(trace), world, sink, lambda row: "one", scenario.clients, seed)
+    drive(Replay(trace, elsewhere=True), world, sink, lambda row: "one", scenario.clients, seed)
     return sink.row
 
 

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from wflsim.curve import why_live
 from wflsim.drive.stop import Target
 from wflsim.engines import engine
-from wflsim.errors import ScenarioError, WflsimError
+from wflsim.errors import ReplayRefused, ScenarioError, WflsimError
 from wflsim.policies.registry import PolicySpec
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TuneSpec
@@ -89,7 +89,10 @@ def study(
         if any(because):
             _live(found, label, number, taus, because, workers, engine_name, say)
         else:
-            _replayed(found, label, number, taus, variants, worlds, workers, engine_name, watch)
+            try:
+                _replayed(found, label, number, taus, variants, worlds, workers, engine_name, watch)
+            except ReplayRefused as refusal:  # an order failed where the scenario promised that none can
+                _live(found, label, number, taus, [str(refusal)], workers, engine_name, say)
     return found
 
 
@@ -166,7 +169,7 @@ def _live(
         for tau in taus
     ]  # fmt: skip
     cells = [plan(found_at) for found_at in changed]
-    live = sum(not cell.exact for column in cells for cell in column)
+    live = sum(not cell.exact for column in cells for cell in column) or sum(map(len, cells))
     seeds = len(found.regimes[0].scenario.seeds)
     reason = next(words for words in because if words)
     found.notes.append(

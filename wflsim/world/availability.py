@@ -16,8 +16,8 @@ class Periodic(Spec):
     """There for `open` out of every `period` (charging at night), each client at its own hour."""
 
     kind: Literal["periodic"]
-    period: Annotated[Seconds, Field(gt=0)]
-    open: Annotated[Seconds, Field(gt=0)]
+    period: Annotated[Seconds, Field(ge=1e-3)]
+    open: Annotated[Seconds, Field(ge=1e-3)]
 
     @model_validator(mode="after")
     def _shorter(self) -> Periodic:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from wflsim.errors import Exhausted
 from wflsim.exchange import Draw, Order, Outcome, Until, Weights
 from wflsim.record import Leg
+from wflsim.world.bounds import Clock
 from wflsim.world.cell import Broadcast, Cell, Expected
 from wflsim.world.device import Device, Report
 from wflsim.world.devices import build_fleet
@@ -45,7 +46,7 @@ class World:
     """One cell with its clients and one clock. Deterministic: same spec, seed and calls, same answers bit for bit."""
 
     def __init__(self, spec: WorldSpec, clients: int, seed: int, flops_per_sample: float = 0.0) -> None:
-        self._env = simpy.Environment(0.0)
+        self._env = Clock()
         self._legs: list[Leg] = []
         self._until = spec.server.until()
         self._aggregation_s = spec.server.aggregation

@@ -106,11 +106,13 @@ class Device:
         outcome = yield from self._until(flow.event, traits.receive_w, flow.ends_s)
         duration_s = self._env.now - start_s
         if outcome != "ok":
-            bits = min(bits, int(self._cell.heard_bits(flow)))
+            bits = min(bits, int(self._cell.heard_bits(flow))) if self.client in flow.clients else 0
             if alone:
                 down.stop(flow)
-        elif flow.failed or self.client not in flow.clients:
+        elif self.client not in flow.clients:
             outcome, bits = "outage", 0
+        elif flow.failed:
+            outcome, bits = "outage", min(bits, int(self._cell.heard_bits(flow)))
         self._write(
             order, "receive", start_s, traits.receive_w * duration_s + traits.receive_j_per_bit * bits, outcome,
             bits, down.link.snr_db(self.client, flow.band_hz, start_s), bits / duration_s if duration_s else None, 1,
@@ -134,8 +136,15 @@ class Device:
         up, traits = self._cell.up, self.traits
         if traits.tail_s or traits.promotion_s:
             yield from self._wake(order, "transmit")
-        trial = self._try(order)
-        flow = up.start(self._me, trial.air_bits)
+        trial: Trial | None = None
+
+        def load_bits(band_hz: float) -> float:
+            """Bits on the air, all attempts together, as soon as it is known on which band the upload begins."""
+            nonlocal trial
+            trial = self._try(order, band_hz)
+            return trial.air_bits
+
+        flow = up.start(self._me, float(order.up_bits) if self._radio.lossless else load_bits)
         if flow.turn is not None:
             yield from self._wait_for_turn(order, flow.turn, flow, up)
         start_s = self._env.now
@@ -146,21 +155,23 @@ class Device:
         )
         outcome = yield from self._until(flow.event, power_w + per_bit_w, flow.ends_s)
         duration_s = self._env.now - start_s
-        progress = 1.0
+        air_bits = flow.bits
         if outcome != "ok":
-            progress = min(1.0, up.moved_bits(flow) / trial.air_bits)
+            air_bits = min(flow.bits, up.moved_bits(flow))
             up.stop(flow)
         elif flow.failed:
-            outcome, progress = "outage", min(1.0, up.moved_bits(flow) / trial.air_bits)
-        elif not trial.delivered:
+            outcome, air_bits = "outage", min(flow.bits, up.moved_bits(flow))
+        elif trial is not None and not trial.delivered:
             outcome = "lost"
-        air_bits = progress * trial.air_bits
+        if outcome == "ok":
+            bits, attempts = order.up_bits, 1 if trial is None else trial.attempts
+        else:
+            bits, attempts = (int(air_bits), int(air_bits > 0)) if trial is None else trial.sent(air_bits)
         rate_bps = air_bits / duration_s if duration_s else None
         self._write(
             order, "transmit", start_s, power_w * duration_s + traits.transmit_j_per_bit * air_bits, outcome,
-            int(progress * order.up_bits), up.link.snr_db(self.client, flow.band_hz, start_s), rate_bps,
-            math.ceil(progress * trial.attempts), radiated_w * duration_s,
-            radiated_w * progress * order.paper_bits / rate_bps if rate_bps else 0.0,
+            bits, up.link.snr_db(self.client, flow.band_hz, start_s), rate_bps, attempts, radiated_w * duration_s,
+            radiated_w * (bits / order.up_bits) * order.paper_bits / rate_bps if rate_bps else 0.0,
         )  # fmt: skip
 
     def _wake(self, order: Order, activity: Activity) -> Story:
@@ -186,12 +197,10 @@ class Device:
             if self._env.now > start_s or outcome != "ok":
                 self._write(order, "idle", start_s, self.traits.idle_w * (self._env.now - start_s), outcome)
 
-    def _try(self, order: Order) -> Trial:
+    def _try(self, order: Order, band_hz: float) -> Trial:
         """Drawn before sending and keyed by the order, so that it is the same whenever the order is carried out."""
-        if self._radio.lossless:
-            return Trial(1, float(order.up_bits), True)
-        up = self._cell.up
-        probability = failure_probability(self._radio.loss, up.link.snr(self.client, up.band_hz, self._env.now))
+        snr = self._cell.up.link.snr(self.client, band_hz, self._env.now)
+        probability = failure_probability(self._radio.loss, snr)
         rng = stream(self._seed, "loss", self.client, order.round, order.phase)
         return send_attempts(self._radio.loss, order.up_bits, probability, rng)
 

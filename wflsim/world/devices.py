@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
 from wflsim.errors import ScenarioError
 from wflsim.rng import stream
@@ -25,7 +25,7 @@ class DeviceSpec(Spec):
     """
 
     profile: ProfileName = "generic"
-    share: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    share: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
     """Weight of this kind in a mixture."""
     cycles_per_sample: Annotated[float, Field(ge=0, le=1e15)] = 1.083e7
     """C, to train on one sample once; a loss alone costs a third. The default is the paper's CNN."""
@@ -34,7 +34,7 @@ class DeviceSpec(Spec):
     kappa: Annotated[float, Field(ge=0, le=1)] = 1e-28
     """Effective switched capacitance."""
     speed: FlopsPerSecond | None = None
-    utilisation: Annotated[float, Field(gt=0, le=1)] = 1.0
+    utilisation: Annotated[float, Field(ge=1e-9, le=1)] = 1.0
     compute_power: Watts = 0.0
     """Of the FLOP model."""
     spread: Annotated[float, Field(ge=0, le=3)] = 0.0
@@ -45,7 +45,7 @@ class DeviceSpec(Spec):
     """On top of it."""
     idle_power: Watts = 0.01
     """While it waits."""
-    amplifier_efficiency: Annotated[float, Field(gt=0, le=1)] = 1.0
+    amplifier_efficiency: Annotated[float, Field(ge=1e-9, le=1)] = 1.0
     """Sending draws radiated power / efficiency + circuit power."""
     circuit_power: Watts = 0.0
     transmit_power: Watts | None = None
@@ -59,17 +59,21 @@ class DeviceSpec(Spec):
     """How long the radio stays awake after its last transfer."""
     tail_power: Watts = 0.0
     """Of the radio alone, whatever else the device does meanwhile."""
-    battery: Joules | None = None
+    battery: Annotated[Joules, Field(gt=0)] | None = None
     """What it can spend before it dies; None: mains."""
     availability: AvailabilitySpec | None = None
     dropout: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Probability that an order is abandoned at some point of its computation."""
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _fill_in(cls, given: Any) -> Any:
+    def _fill_in(cls, given: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
         profile = given.get("profile", "generic") if isinstance(given, dict) else None
-        return {**PROFILES[profile], **given} if isinstance(profile, str) and profile in PROFILES else given
+        if not isinstance(profile, str) or profile not in PROFILES:
+            return validate(given)
+        device = validate({**PROFILES[profile], **given})
+        device.model_fields_set.intersection_update(given)  # what the profile says was not said by the user
+        return device
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,9 +56,14 @@ class Meter:
         radiated_j: float = 0.0,
         paper_j: float = 0.0,
     ) -> str:
-        """One leg. No battery gives more than it has, and one that died gave all; returns the leg's true outcome."""
+        """One leg. No battery gives more than it has, and one that died gave all; returns the leg's true outcome.
+
+        The paper's formula knows no failures: a leg that failed is charged by it at most what it really spent.
+        """
         if energy_j > self.left_j or outcome == "dead":
             energy_j, outcome = self.left_j, "dead"
+        if outcome != "ok":
+            paper_j = min(paper_j, energy_j)
         self.left_j -= energy_j
         self._legs.append(
             Leg(

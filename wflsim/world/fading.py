@@ -19,14 +19,19 @@ from wflsim.world.rates import Averaged, Floats, RateRule, by_name
 
 LIGHT_M_PER_S = 299_792_458.0
 WAVES = 64
+FASTEST_M_PER_S = 30_000.0
+"""Faster than any satellite."""
+NARROW_K = 100.0
+"""From this Rice factor on, |h| is so nearly normal that its mean and spread say where to integrate."""
+POINTS = 1200
 
 
 class _Fading(Spec):
     time: Literal["block", "ergodic"] = "block"
     """block: the rate follows the channel, block by block; ergodic: the rate averaged over all of its states."""
-    speed: MetresPerSecond = 3 / 3.6
+    speed: Annotated[MetresPerSecond, Field(le=FASTEST_M_PER_S)] = 3 / 3.6
     """Of the client, or of what moves around it; with `radio.carrier` it makes the Doppler shift."""
-    block: Annotated[Seconds, Field(gt=0)] | None = None
+    block: Annotated[Seconds, Field(ge=1e-6)] | None = None
     """How long the channel is held constant; None: the coherence time 0.423/f_D."""
 
 
@@ -90,10 +95,19 @@ def rice_factor(spec: Rayleigh | Rician) -> float:
 
 
 def averaged(rule: RateRule, k: float) -> Averaged:
-    """The rule in the mean over Rician fading, by the trapezoidal rule over ln |h|^2: its density decays both ways."""
-    log_gain = np.linspace(-24.0, 5.0, 1200)
-    gain = np.exp(log_gain)
-    bessel = 2 * np.sqrt(k * (1 + k) * gain)
-    density = (1 + k) * np.exp(bessel - k - (1 + k) * gain) * i0e(bessel)
-    weights = density * gain
+    """The rule in the mean over Rician fading, by the trapezoidal rule where the density of |h|^2 is not negligible.
+
+    Up to NARROW_K over ln |h|^2, whose density decays both ways. Above, over |h| within nine standard deviations of the
+    direct wave, because the density becomes narrower than any fixed grid and shrinks to the point |h| = 1.
+    """
+    if k <= NARROW_K:
+        gain = np.exp(np.linspace(-24.0, 5.0, POINTS))
+        bessel = 2 * np.sqrt(k * (1 + k) * gain)
+        weights = gain * np.exp(bessel - k - (1 + k) * gain) * i0e(bessel)
+    else:
+        direct, sigma = math.sqrt(k / (1 + k)), math.sqrt(0.5 / (1 + k))
+        offset = np.linspace(-9.0, 9.0, POINTS)
+        amplitude = direct + sigma * offset
+        gain = amplitude**2
+        weights = amplitude * np.exp(-(offset**2) / 2) * i0e(amplitude * direct / sigma**2)
     return Averaged(rule, gain, weights / weights.sum())

@@ -7,13 +7,14 @@ so the time a transfer takes is a cumulative sum, without an event per fading bl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
 
-from wflsim.errors import ScenarioError
 from wflsim.units import ratio_to_db
+from wflsim.world.bounds import BLOCKS_AT_MOST, refuse_blocks
 from wflsim.world.rates import Floats, RateRule
 
 REFERENCE_HZ = 1e6
@@ -22,7 +23,8 @@ LOOKS_AT_MOST = 2**18
 """To remember: bands in equal shares have as many widths as there were numbers of flows."""
 BLOCKS_AT_FIRST = 16
 """To look ahead; most transfers are over by then, and the others double it."""
-BLOCKS_AT_MOST = 2**24
+BLOCKS_AT_ONCE = 2**13
+"""To look ahead at a time: an ergodic rate takes a thousand numbers per block."""
 
 
 class Sky(Protocol):
@@ -47,14 +49,14 @@ class Link:
         self.noise_follows_band = noise_follows_band
         self.patience_s = patience_s
         self.steady = sky.steady
-        self._looked: dict[tuple[int, float], tuple[float, float, float]] = {}
+        self._looked: dict[tuple[int, float], tuple[float, float | None, float]] = {}
 
     def snr(self, client: int, band_hz: float, at_s: float) -> float:
         """Linear SNR on a band of this width."""
         return self._look(client, band_hz, at_s)[0]
 
-    def snr_db(self, client: int, band_hz: float, at_s: float) -> float:
-        """For the rows."""
+    def snr_db(self, client: int, band_hz: float, at_s: float) -> float | None:
+        """The same in dB, for the rows; None where nothing is received at all."""
         return self._look(client, band_hz, at_s)[1]
 
     def rate_bps(self, client: int, band_hz: float, at_s: float) -> float:
@@ -67,12 +69,14 @@ class Link:
 
         def rate_bps(band_hz: float) -> float:
             here = snr * (REFERENCE_HZ / band_hz) if self.noise_follows_band else snr
-            return band_hz * float(self.rule.efficiency(here)[0])
+            return band_hz * float(self._efficiency(here)[0])
 
         return rate_bps
 
     def transfer_s(self, clients: Sequence[int], bits: float, band_hz: float, start_s: float) -> tuple[float, bool]:
         """How long `bits` take at the rate of the worst of `clients`, and whether they arrive or are given up."""
+        if bits <= 0:
+            return 0.0, True
         if self.steady:
             rate_bps = min([self.rate_bps(client, band_hz, 0.0) for client in clients])
             return (bits / rate_bps, True) if rate_bps > 0 else (self.patience_s, False)
@@ -93,11 +97,10 @@ class Link:
             left_bits -= float(sent_bits[-1])
             now_s = float(edges_s[-1])
             seen += blocks
-            blocks = min(2 * blocks, 2**16)
-        raise ScenarioError(
-            f"a transfer of {bits:.3g} bits with client {clients[0]} lasts more than {BLOCKS_AT_MOST} fading blocks: "
-            "let radio.fading.time be ergodic, or make radio.fading.block longer"
-        )
+            blocks = min(2 * blocks, BLOCKS_AT_ONCE)
+        # Of a transfer that is still silent nothing is known but how long it may stay so.
+        waiting = self.patience_s / (now_s - start_s) if left_bits == bits else bits / (bits - left_bits)
+        raise refuse_blocks(seen * waiting, bits, clients[0], (now_s - start_s) / seen)
 
     def moved_bits(self, clients: Sequence[int], band_hz: float, start_s: float, end_s: float) -> float:
         """Bits that pass between two instants at the rate of the worst of `clients`."""
@@ -108,18 +111,20 @@ class Link:
             edges_s = self.sky.edges(now_s, blocks)
             spans_s = np.diff(np.minimum(edges_s, end_s))
             moved_bits += float(np.sum(self._rates(clients, band_hz, edges_s[:-1]) * spans_s))
+            if edges_s[-1] <= now_s:
+                raise refuse_blocks(math.inf, moved_bits, clients[0], 0.0)
             now_s = float(edges_s[-1])
-            blocks = min(2 * blocks, 2**16)
+            blocks = min(2 * blocks, BLOCKS_AT_ONCE)
         return moved_bits
 
-    def _look(self, client: int, band_hz: float, at_s: float) -> tuple[float, float, float]:
+    def _look(self, client: int, band_hz: float, at_s: float) -> tuple[float, float | None, float]:
         """SNR (linear and in dB) and rate at one instant; once and for all if nothing changes."""
         key = client, band_hz
         seen = self._looked.get(key) if self.steady else None
         if seen is None:
             snr = self._snr(client, band_hz, np.array([at_s]))
-            rate_bps = band_hz * float(self.rule.efficiency(snr)[0])
-            seen = float(snr[0]), ratio_to_db(float(snr[0])), rate_bps
+            rate_bps = band_hz * float(self._efficiency(snr)[0])
+            seen = float(snr[0]), ratio_to_db(float(snr[0])) if snr[0] > 0 else None, rate_bps
             if self.steady:
                 if len(self._looked) >= LOOKS_AT_MOST:
                     self._looked.clear()
@@ -130,11 +135,16 @@ class Link:
         snr = self.sky.snr(client, at_s)
         return snr * (REFERENCE_HZ / band_hz) if self.noise_follows_band else snr
 
+    def _efficiency(self, snr: Floats) -> Floats:
+        """bit/s per Hz by the rule; what is no number is no rate, which means outage."""
+        efficiency = self.rule.efficiency(snr)
+        return np.where(efficiency > 0, efficiency, 0.0)
+
     def _rates(self, clients: Sequence[int], band_hz: float, at_s: Floats) -> Floats:
         worst = self._snr(clients[0], band_hz, at_s)
         for client in clients[1:]:
             worst = np.minimum(worst, self._snr(client, band_hz, at_s))
-        return band_hz * self.rule.efficiency(worst)
+        return band_hz * self._efficiency(worst)
 
     def _silence(self, rates_bps: Floats, spans_s: Floats, silent_s: float) -> tuple[float | None, float]:
         """When an outage outlasts the patience (after the start of these blocks), and how long the last one lasts."""

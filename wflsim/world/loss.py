@@ -6,9 +6,14 @@ import math
 from typing import Annotated, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from wflsim.errors import ScenarioError
 from wflsim.units import Bits, Ratio, Spec
+
+UNITS_AT_MOST = 1_000_000
+"""Blocks into which one upload may be cut: the attempts of each are drawn."""
 
 
 class LossSpec(Spec):
@@ -17,10 +22,12 @@ class LossSpec(Spec):
     probability: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """That one attempt fails."""
     outage_threshold: Ratio | None = None
-    """Instead: an attempt fails with probability 1 - exp(-threshold/SNR), the Rayleigh outage below this SNR."""
+    """Instead: an attempt fails with probability 1 - exp(-threshold/SNR), the Rayleigh outage below this SNR. The SNR
+    is that of the instant at which the upload begins, on the band that it then has: its own (cell.access dedicated),
+    the whole band (tdma), its equal share among all who send then (ofdma), or its planned part (makespan)."""
     attempts: Annotated[int, Field(ge=1, le=64)] = 1
     """HARQ: how often the same unit is sent before it is given up."""
-    block: Bits | None = None
+    block: Annotated[Bits, Field(ge=1)] | None = None
     """The unit of retransmission; None: the whole upload."""
 
     @model_validator(mode="after")
@@ -31,12 +38,35 @@ class LossSpec(Spec):
 
 
 class Trial(NamedTuple):
-    """What came of sending one upload, whatever the time it took."""
+    """What comes of sending one upload block by block, until one exhausts its attempts, whatever the time it takes."""
 
-    attempts: int
-    air_bits: float
-    """Bits on the air, all attempts together."""
+    tries: NDArray[np.int64]
+    """Attempts of each block that goes on the air; of a lost upload, the last of them is the block that failed."""
+    sizes: NDArray[np.float64]
+    """Bits of each of these blocks."""
     delivered: bool
+
+    @property
+    def attempts(self) -> int:
+        """All blocks together."""
+        return int(self.tries.sum())
+
+    @property
+    def air_bits(self) -> float:
+        """Bits on the air, all attempts together."""
+        return float(self.tries @ self.sizes)
+
+    def sent(self, air_bits: float) -> tuple[int, int]:
+        """(bits, attempts) by the time that so many bits were on the air; bits sent again count once."""
+        ends_bits = np.cumsum(self.tries * self.sizes)
+        # The medium counts in floats: a hair less than everything is everything.
+        done = int(np.searchsorted(ends_bits, air_bits * (1 + 1e-12) + 1e-9, side="right"))
+        bits, attempts = float(self.sizes[:done].sum()), int(self.tries[:done].sum())
+        if done < len(self.tries):
+            begun_bits = max(0.0, air_bits - (float(ends_bits[done - 1]) if done else 0.0))
+            bits += min(begun_bits, float(self.sizes[done]))
+            attempts += min(math.ceil(begun_bits / float(self.sizes[done])), int(self.tries[done]))
+        return int(bits), attempts
 
 
 def failure_probability(spec: LossSpec, snr: float) -> float:
@@ -50,16 +80,21 @@ def send_attempts(spec: LossSpec, bits: int, probability: float, rng: np.random.
     """Draw the attempts of every block; sending ends at the first block that exhausts them."""
     block_bits = bits if spec.block is None else min(spec.block, bits)
     blocks = math.ceil(bits / block_bits) if bits else 1
+    if blocks > UNITS_AT_MOST:
+        raise ScenarioError(
+            f"radio.loss.block of {block_bits:g} bits cuts an upload of {bits} bits into {blocks} blocks (at most "
+            f"{UNITS_AT_MOST}); make the block larger"
+        )
     # A unit fails k times in a row with probability p^k: its failures are a geometric number, by inversion.
     failures = np.zeros(blocks)
     if probability >= 1:
         failures += spec.attempts
     elif probability > 0:
         failures = np.floor(np.log(np.maximum(rng.random(blocks), 1e-300)) / math.log(probability))
-    tries = np.minimum(failures + 1, spec.attempts)
+    tries = np.minimum(failures + 1, spec.attempts).astype(np.int64)
     exhausted = np.flatnonzero(failures >= spec.attempts)
     if exhausted.size:
         tries = tries[: exhausted[0] + 1]
     sizes = np.full(blocks, float(block_bits))
     sizes[-1] = bits - block_bits * (blocks - 1)
-    return Trial(int(tries.sum()), float(tries @ sizes[: len(tries)]), exhausted.size == 0)
+    return Trial(tries, sizes[: len(tries)], exhausted.size == 0)

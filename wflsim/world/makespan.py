@@ -38,26 +38,35 @@ def split_band(uploads: Sequence[Upload], band_hz: float) -> list[float]:
             "use ofdma or tdma"
         )
     last_s = max(upload.ready_s for upload in uploads)
-    # With an n-th of the band each, this is when the last would arrive: the optimum cannot be later.
     share_hz = band_hz / len(uploads)
-    late_s = max(upload.ready_s + upload.bits / upload.rate_bps(share_hz) for upload in uploads)
+
+    # The unknown is the logarithm of the wait from the instant at which the last one is ready: it may be a tiny part of
+    # the whole, and adding it to `last_s` would lose it.
+    def needed_hz(log_wait: float) -> list[float]:
+        return [_needed_hz(u, math.exp(log_wait) + (last_s - u.ready_s), band_hz) for u in uploads]
 
     def surplus_hz(log_wait: float) -> float:
-        return math.fsum(_needed_hz(u, last_s + math.exp(log_wait), band_hz) for u in uploads) - band_hz
+        return math.fsum(needed_hz(log_wait)) - band_hz
 
-    # In logarithms, since the wait after the last one is ready may be a tiny part of the whole.
-    high = math.log(late_s - last_s) if late_s > last_s else -30.0
-    low = high
+    # With an n-th of the band each, this is how long the last would take: the optimum cannot be later.
+    high = math.log(max(u.bits / u.rate_bps(share_hz) - (last_s - u.ready_s) for u in uploads))
+    while surplus_hz(high) > 0:  # by a rounding error only
+        high += 1e-6
+    low = high - 1.0
     while surplus_hz(low) < 0:
         low -= 2.0
-    end_s = last_s + math.exp(brentq(surplus_hz, low, high + 1e-9, xtol=1e-14, rtol=1e-14))
-    needed_hz = [_needed_hz(upload, end_s, band_hz) for upload in uploads]
-    return [hz * band_hz / math.fsum(needed_hz) for hz in needed_hz]
+    found_hz = needed_hz(brentq(surplus_hz, low, high, xtol=1e-14, rtol=1e-14))
+    return [hz * band_hz / math.fsum(found_hz) for hz in found_hz]
 
 
-def _needed_hz(upload: Upload, end_s: float, most_hz: float) -> float:
-    """The band on which this upload arrives at `end_s`; more than there is, if none does."""
-    rate_bps = upload.bits / (end_s - upload.ready_s)
-    if upload.rate_bps(most_hz) <= rate_bps:
-        return most_hz * rate_bps / upload.rate_bps(most_hz)
-    return float(brentq(lambda hz: upload.rate_bps(hz) - rate_bps, 1e-12 * most_hz, most_hz, xtol=1e-9, rtol=1e-14))
+def _needed_hz(upload: Upload, seconds: float, most_hz: float) -> float:
+    """The band on which this upload takes so long; more than there is, if none does."""
+    rate_bps = upload.bits / seconds
+    most_bps = upload.rate_bps(most_hz)
+    if most_bps <= rate_bps:
+        return most_hz * rate_bps / most_bps
+    # The rate is concave in the band, so the part of the band cannot be larger than the part of the rate.
+    low_hz = most_hz * rate_bps / most_bps
+    while upload.rate_bps(low_hz) > rate_bps:
+        low_hz /= 16.0
+    return float(brentq(lambda hz: upload.rate_bps(hz) - rate_bps, low_hz, most_hz, xtol=1e-300, rtol=1e-14))

@@ -6,12 +6,15 @@ Each direction of the cell is one medium. A flow ends by its event, or is stoppe
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import simpy
 
 from wflsim.world.links import Link
+
+Load = Callable[[float], float]
+"""Bits of a flow as a function of the band in Hz on which it begins: how often it has to be sent depends on its SNR."""
 
 
 class Flow:
@@ -47,7 +50,7 @@ class Medium(Protocol):
     link: Link
     band_hz: float
 
-    def start(self, clients: Sequence[int], bits: float) -> Flow:
+    def start(self, clients: Sequence[int], bits: float | Load) -> Flow:
         """Begin to move bits at the pace of the worst of `clients`."""
 
     def moved_bits(self, flow: Flow) -> float:
@@ -65,12 +68,12 @@ class Dedicated:
         self.link = link
         self.band_hz = band_hz
 
-    def start(self, clients: Sequence[int], bits: float) -> Flow:
+    def start(self, clients: Sequence[int], bits: float | Load) -> Flow:
         return self.start_on(self.band_hz, clients, bits)
 
-    def start_on(self, band_hz: float, clients: Sequence[int], bits: float) -> Flow:
+    def start_on(self, band_hz: float, clients: Sequence[int], bits: float | Load) -> Flow:
         """On a band of another width."""
-        flow = Flow(clients, bits, band_hz, self.env.now)
+        flow = Flow(clients, bits(band_hz) if callable(bits) else bits, band_hz, self.env.now)
         flow.event = end_of(flow, self.env, self.link)
         return flow
 
@@ -88,7 +91,7 @@ class Planned(Dedicated):
         super().__init__(env, link, band_hz)
         self.bands_hz: dict[int, float] = {}
 
-    def start(self, clients: Sequence[int], bits: float) -> Flow:
+    def start(self, clients: Sequence[int], bits: float | Load) -> Flow:
         return self.start_on(self.bands_hz[clients[0]], clients, bits)
 
 

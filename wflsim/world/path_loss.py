@@ -30,10 +30,10 @@ class LogDistance(Spec):
     """128.1 + 37.6 lg d_km with 8 dB of shadowing, as in most papers on wireless federated learning."""
 
     kind: Literal["log_distance"]
-    at_1km_db: float = 128.1
+    at_1km_db: Annotated[float, Field(ge=0, le=300)] = 128.1
     exponent: Annotated[float, Field(gt=0, le=10)] = 3.76
     sigma_db: Annotated[float, Field(ge=0, le=30)] = 8.0
-    correlation: Annotated[Metres, Field(gt=0)] = 50.0
+    correlation: Annotated[Metres, Field(ge=0.1)] = 50.0
 
     def shadow(self, line_of_sight: bool) -> Shadow:
         return Shadow(self.sigma_db, self.correlation)

@@ -14,19 +14,20 @@ from pydantic import Field, model_validator
 
 from wflsim.rng import stream
 from wflsim.units import Metres, MetresPerSecond, Spec
+from wflsim.world.fading import FASTEST_M_PER_S
 from wflsim.world.rates import Floats
 
 
 class PlacementSpec(Spec):
     """Read only where there is path loss."""
 
-    radius: Annotated[Metres, Field(gt=0)] = 500.0
+    radius: Annotated[Metres, Field(gt=0, le=1e9)] = 500.0
     """Of the cell; clients are spread evenly over its area."""
-    min_distance: Annotated[Metres, Field(gt=0)] = 10.0
+    min_distance: Annotated[Metres, Field(ge=0.01)] = 10.0
     """Nobody is nearer to the base station."""
     distances: Annotated[list[Metres], Field(min_length=1)] | None = None
     """Instead of an even spread: how far each client is, dealt out in turn."""
-    speed: MetresPerSecond = 0.0
+    speed: Annotated[MetresPerSecond, Field(le=FASTEST_M_PER_S)] = 0.0
     """At which clients move."""
 
     @model_validator(mode="after")

@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from wflsim.units import Hertz, Ratio, Seconds, Spec, Watts, db_to_ratio
+from wflsim.world.bounds import within_db
 from wflsim.world.fading import Fading, FadingSpec, averaged, rice_factor
 from wflsim.world.links import REFERENCE_HZ, Link
 from wflsim.world.loss import LossSpec
@@ -42,7 +43,7 @@ class DownlinkSpec(Spec):
     bandwidth: Hertz | None = None
     power: Watts = 1.0
     """Radiated by the base station (30 dBm); matters with path loss only, and is not in the clients' energy."""
-    noise_figure: Ratio = db_to_ratio(9.0)
+    noise_figure: Annotated[Ratio, within_db(-60, 100)] = db_to_ratio(9.0)
     """Of the clients' receivers."""
 
 
@@ -67,10 +68,10 @@ class RadioSpec(Spec):
     power: Dealt[Watts] = Field(default_factory=lambda: [0.1])
     """Radiated by a client while it sends."""
     power_control: PowerControlSpec | None = None
-    carrier: Hertz = 2e9
-    noise_figure: Ratio = db_to_ratio(5.0)
+    carrier: Annotated[Hertz, Field(ge=1e3, le=1e13)] = 2e9
+    noise_figure: Annotated[Ratio, within_db(-60, 100)] = db_to_ratio(5.0)
     """Of the base station's receiver."""
-    interference_margin: Ratio = 1.0
+    interference_margin: Annotated[Ratio, within_db(-60, 100)] = 1.0
     """By how much other cells raise the noise."""
     fading: FadingSpec | None = None
     rate: RateSpec = Shannon()
@@ -96,6 +97,12 @@ class RadioSpec(Spec):
                 "their outages follow the channel"
             )
         return self
+
+
+    @property
+    def noise_follows_band(self) -> bool:
+        """Whether a wider band has a lower SNR, because the power is given and noise grows with the band."""
+        return self.path_loss is not None or self.reading == "snr_at_1mhz"
 
 
 class Radio:
@@ -140,11 +147,12 @@ class Radio:
 
     @staticmethod
     def _link(spec: RadioSpec, sky: SteppedSky, seed: int, direction: str) -> Link:
-        rule: RateRule = spec.rate
-        noise_follows_band = spec.path_loss is not None or spec.reading == "snr_at_1mhz"
-        if spec.fading is None:
-            return Link(sky, rule, noise_follows_band, spec.patience)
-        if spec.fading.time == "ergodic":
-            return Link(sky, averaged(rule, rice_factor(spec.fading)), noise_follows_band, spec.patience)
-        fading = Fading(spec.fading, spec.carrier, seed, direction)
-        return Link(FadedSky(sky, fading), rule, noise_follows_band, spec.patience)
+        if spec.fading is not None and spec.fading.time == "block":
+            sky = FadedSky(sky, Fading(spec.fading, spec.carrier, seed, direction))
+        return Link(sky, rate_rule(spec), spec.noise_follows_band, spec.patience)
+
+
+def rate_rule(spec: RadioSpec) -> RateRule:
+    """From SNR to bit/s per Hz, averaged over the fading where that is ergodic."""
+    ergodic = spec.fading is not None and spec.fading.time == "ergodic"
+    return averaged(spec.rate, rice_factor(spec.fading)) if ergodic and spec.fading is not None else spec.rate

@@ -1,6 +1,7 @@
 """From SNR to spectral efficiency (bit/s per Hz): the rule by which a radio chooses its rate.
 
-Every rule is a pure function of the linear SNR on the allocated band; a rule may answer 0, which means outage.
+Every rule is a pure function of the linear SNR on the allocated band; a rule may answer 0, which means outage. The
+smooth rules answer 0 for an SNR of 0 only: by `log1p`, because log2(1 + SNR) is 0 already below about -157 dB.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
 from wflsim.units import Ratio, Spec, db_to_ratio
+from wflsim.world.bounds import within_db
 
 Floats = NDArray[np.float64]
+LN2 = float(np.log(2.0))
 
 # CQI 1 to 15 of LTE: bit/s per Hz, and the SNR in dB from which on each is decodable.
 CQI_EFFICIENCY = np.array(
@@ -35,17 +38,18 @@ class Shannon(Spec):
     kind: Literal["shannon"] = "shannon"
 
     def efficiency(self, snr: Floats) -> Floats:
-        return np.asarray(np.log2(1.0 + snr))
+        return np.asarray(np.log1p(snr) / LN2)
 
 
 class Gap(Spec):
     """log2(1 + SNR/gap): Shannon at a distance, as real codes are."""
 
     kind: Literal["gap"]
-    gap: Ratio = db_to_ratio(3.0)
+    gap: Annotated[Ratio, within_db(-60, 60)] = db_to_ratio(3.0)
+    """By how much more SNR a real code needs than Shannon's."""
 
     def efficiency(self, snr: Floats) -> Floats:
-        return np.asarray(np.log2(1.0 + snr / self.gap))
+        return np.asarray(np.log1p(snr / self.gap) / LN2)
 
 
 class Cqi(Spec):
@@ -62,10 +66,10 @@ class Fixed(Spec):
     """Always the same efficiency; outage while the SNR does not carry it."""
 
     kind: Literal["fixed"]
-    efficiency_bps_per_hz: Annotated[float, Field(gt=0, le=20)] = 1.0
+    efficiency_bps_per_hz: Annotated[float, Field(ge=1e-6, le=20)] = 1.0
 
     def efficiency(self, snr: Floats) -> Floats:
-        return np.where(np.log2(1.0 + snr) >= self.efficiency_bps_per_hz, self.efficiency_bps_per_hz, 0.0)
+        return np.where(np.log1p(snr) / LN2 >= self.efficiency_bps_per_hz, self.efficiency_bps_per_hz, 0.0)
 
 
 class Averaged:

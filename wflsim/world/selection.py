@@ -23,6 +23,7 @@ class Selection:
 
     def __init__(self, spec: ServerSpec, devices: Sequence[Device], cell: Cell, radio: Radio) -> None:
         self._selector = spec.selector
+        self._chooses = spec.chooser is not None
         self._factor = spec.over_selection
         self._devices = devices
         self._cell = cell
@@ -42,7 +43,7 @@ class Selection:
         self, draw: Draw, race: NDArray[np.float64], eligible: Sequence[int], now_s: float
     ) -> tuple[list[int], Weights] | None:
         """(D, a), or None where the scenario leaves selection to the policy."""
-        if self._selector == "by_lambda" and self._factor == 1:
+        if not self._chooses:
             return None
         weight = np.ones(len(race)) if draw.by is None else np.asarray(draw.by, dtype=np.float64)
         runners = [client for client in eligible if weight[client] > 0]

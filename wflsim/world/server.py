@@ -43,6 +43,13 @@ class ServerSpec(Spec):
             raise ValueError("loss_detection: deadline needs a deadline, or the server waits for ever")
         return self
 
+    @property
+    def chooser(self) -> str | None:
+        """The key by which the world draws cohorts instead of the policy's scheme; None: the policy draws."""
+        if self.selector != "by_lambda":
+            return "server.selector"
+        return "server.over_selection" if self.over_selection > 1 else None
+
     def until(self) -> Until:
         """The rule of a phase whose policy says nothing."""
         return Until(self.deadline, self.first, self.quorum)

@@ -15,14 +15,15 @@ from functools import partial
 
 import simpy
 
+from wflsim.world.bounds import BLOCKS_AT_MOST, refuse_blocks
 from wflsim.world.links import Link
-from wflsim.world.medium import Flow
+from wflsim.world.medium import Flow, Load
 
 
 class SharedFlow(Flow):
     """A flow that has company."""
 
-    __slots__ = ("done", "efficiency", "finish", "left_bits", "looked_s", "silent_since_s")
+    __slots__ = ("blocks", "done", "efficiency", "finish", "left_bits", "load", "looked_s", "silent_since_s")
 
     def __init__(self, clients: Sequence[int], bits: float, band_hz: float, begun_s: float) -> None:
         super().__init__(clients, bits, band_hz, begun_s)
@@ -35,6 +36,18 @@ class SharedFlow(Flow):
         self.looked_s = begun_s
         """`left_bits` and `efficiency` are of this instant (noise follows band), or of the virtual clock then."""
         self.silent_since_s: float | None = None
+        self.load: Load | None = None
+        """Bits by the share on which it begins, where that matters; the share is known when the instant has passed."""
+        self.blocks = 0
+        """Times that the channel was looked at because it may have changed."""
+
+    def count_block(self, now_s: float) -> None:
+        """Refuse a transfer over more changes of the channel than can be computed in reasonable time."""
+        self.blocks += 1
+        if self.blocks > BLOCKS_AT_MOST:
+            passed = self.bits / max(self.bits - self.left_bits, 1e-300)
+            step_s = (now_s - self.begun_s) / self.blocks
+            raise refuse_blocks(self.blocks * passed, self.bits, self.clients[0], step_s)
 
 
 class EqualShare:
@@ -53,8 +66,9 @@ class EqualShare:
         self._alarm_s = math.inf
         """When the one alarm that counts goes off; earlier ones find nothing to do."""
 
-    def start(self, clients: Sequence[int], bits: float) -> SharedFlow:
-        flow = SharedFlow(clients, bits, self.band_hz, self.env.now)
+    def start(self, clients: Sequence[int], bits: float | Load) -> SharedFlow:
+        # The SNR is the same on every share of the band, so the whole of it stands for any.
+        flow = SharedFlow(clients, bits(self.band_hz) if callable(bits) else bits, self.band_hz, self.env.now)
         flow.event = self.env.event()
         self._advance()
         self._active += 1
@@ -115,6 +129,8 @@ class EqualShare:
         if flow.done:
             return
         self._advance()
+        self._settle(flow)
+        flow.count_block(self.env.now)
         silent_since_s = flow.silent_since_s
         if silent_since_s is not None and self.env.now >= silent_since_s + self.link.patience_s:
             flow.outage = True
@@ -175,8 +191,9 @@ class NoisyShare:
         self._plan = 0
         """Counts re-allocations: an alarm of an older plan is void."""
 
-    def start(self, clients: Sequence[int], bits: float) -> SharedFlow:
-        flow = SharedFlow(clients, bits, self.band_hz, self.env.now)
+    def start(self, clients: Sequence[int], bits: float | Load) -> SharedFlow:
+        flow = SharedFlow(clients, 0.0 if callable(bits) else bits, self.band_hz, self.env.now)
+        flow.load = bits if callable(bits) else None
         flow.event = self.env.event()
         self._settle()
         self._flows.append(flow)
@@ -208,6 +225,24 @@ class NoisyShare:
         self._plan += 1
         if not self._flows:
             return
+        if any(flow.load is not None and flow.begun_s == self.env.now for flow in self._flows):
+            # Others may still begin at this very instant: only when it has passed is the share known.
+            self.env.timeout(0).callbacks.append(partial(self._load, self._plan))
+        else:
+            self._set_alarm()
+
+    def _load(self, plan: int, _: simpy.Event) -> None:
+        """The instant has passed: what has just begun learns how much it has to send on its share."""
+        if plan != self._plan:
+            return
+        share_hz = self.band_hz / len(self._flows)
+        for flow in self._flows:
+            if flow.load is not None and flow.begun_s == self.env.now:
+                flow.bits = flow.left_bits = flow.load(share_hz)
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        """Take up every channel as it is now, on equal shares; wake up when that changes or somebody is through."""
         now_s, share_hz = self.env.now, self.band_hz / len(self._flows)
         next_s = math.inf if self.link.steady else float(self.link.sky.edges(now_s, 1)[1])
         for flow in self._flows:
@@ -227,6 +262,8 @@ class NoisyShare:
             return
         self._settle()
         for flow in list(self._flows):
+            if not self.link.steady:
+                flow.count_block(self.env.now)
             flow.outage = self._gives_up(flow)
             if flow.outage or flow.left_bits <= self._resolution_bits(flow):
                 self._end(flow)

@@ -144,7 +144,7 @@ def quantised(at_s: Floats, step_s: float) -> Floats:
 
 def uniform_edges(start_s: float, blocks: int, step_s: float) -> Floats:
     """`start_s` and the next multiples of the step."""
-    edges_s = (math.floor(start_s / step_s + 1e-9) + np.arange(blocks + 1)) * step_s
+    edges_s = (np.floor(start_s / step_s + 1e-9) + np.arange(blocks + 1.0)) * step_s
     edges_s[0] = start_s
     return np.asarray(edges_s)
 

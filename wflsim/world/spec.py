@@ -10,9 +10,11 @@ from pydantic import BeforeValidator, Field, model_validator
 from wflsim.units import Spec
 from wflsim.world.cell import CellSpec
 from wflsim.world.devices import DeviceSpec
+from wflsim.world.idle_keys import Facts, contradictions, idle_keys
 from wflsim.world.links import REFERENCE_HZ
-from wflsim.world.radio import DEFAULT_SNR, RadioSpec
+from wflsim.world.radio import DEFAULT_SNR, RadioSpec, rate_rule
 from wflsim.world.server import ServerSpec
+from wflsim.world.snr_trace import describe, read_trace
 
 
 def _as_list(given: Any) -> Any:
@@ -40,6 +42,8 @@ class WorldSpec(Spec):
             raise ValueError("cell.access makespan plans with smooth rates: radio.rate must be shannon or gap")
         if access in ("ofdma", "makespan") and radio.reading == "power_for_snr" and radio.path_loss is None:
             raise ValueError("radio.reading power_for_snr needs a band of known width: cell.access dedicated or tdma")
+        if wrong := contradictions(_facts(self)):
+            raise ValueError("; ".join(wrong))
         return self
 
 
@@ -54,7 +58,8 @@ def influences(spec: WorldSpec) -> list[str]:
         "server.over_selection": server.over_selection > 1,
         "radio.loss.probability": loss.probability > 0,
         "radio.loss.outage_threshold": loss.outage_threshold is not None,
-        "radio.rate.kind": _outages_possible(spec.radio),
+        "radio.rate.kind": _stepped_outages(spec.radio),
+        **_silence(spec.radio),
     }
     for number, device in enumerate(spec.devices):
         block = "devices" if len(spec.devices) == 1 else f"devices.{number}"
@@ -67,8 +72,7 @@ def influences(spec: WorldSpec) -> list[str]:
 def remarks(spec: WorldSpec) -> list[str]:
     """What a user should know before a long run."""
     radio, found = spec.radio, []
-    noise_follows_band = radio.path_loss is not None or radio.reading == "snr_at_1mhz"
-    if spec.cell.access == "ofdma" and noise_follows_band:
+    if spec.cell.access == "ofdma" and radio.noise_follows_band:
         found.append(
             "cell.access ofdma with noise that follows the band: every start or end of a transfer changes every rate, "
             "so an event costs time in proportion to the number of transfers"
@@ -77,15 +81,49 @@ def remarks(spec: WorldSpec) -> list[str]:
         found.append("cell.access ofdma with block fading: every transfer is looked at again in every fading block")
     if spec.cell.access == "makespan" and (radio.fading is not None or radio.trace is not None or spec.cell.speed > 0):
         found.append("cell.access makespan plans with the channel as it is when a phase begins")
-    return found
+    if radio.trace is not None:
+        found.append(describe(radio.trace.file))
+    first, quorum = spec.server.first, spec.server.quorum
+    if first is not None and quorum is not None and first < quorum:
+        found.append(
+            f"server.first={first} ends every phase before server.quorum={quorum} is met: no reply will ever count"
+        )
+    return found + idle_keys(_facts(spec))
 
 
-def _outages_possible(radio: RadioSpec) -> bool:
-    """Whether the rate rule may say that nothing can be sent."""
+def _facts(spec: WorldSpec) -> Facts:
+    """What the rules about idle keys ask."""
+    world = {"server.quorum", "server.selector", "server.over_selection"}
+    missing = set(influences(spec)) - world
+    return Facts(spec, outages_possible(spec.radio), bool(missing), bool(missing - {"server.deadline", "server.first"}))
+
+
+def _stepped_outages(radio: RadioSpec) -> bool:
+    """Whether a rate rule with a lowest rate may find the SNR too low for it."""
+    if radio.rate.kind not in STEPPED_RATES:
+        return False
     fades = radio.fading is not None and radio.fading.time == "block"
     if radio.path_loss is not None or radio.trace is not None or fades:
-        return radio.rate.kind in STEPPED_RATES
+        return True
     snr = np.array((radio.snr or [DEFAULT_SNR]) + (radio.downlink.snr or []))
     if radio.reading == "snr_at_1mhz":
         snr = snr * REFERENCE_HZ / max(radio.bandwidth, radio.downlink.bandwidth or 0.0)
-    return not radio.rate.efficiency(snr).all()
+    return not rate_rule(radio).efficiency(snr[snr > 0]).all()
+
+
+def _silence(radio: RadioSpec) -> dict[str, bool]:
+    """By key: whether it says that some client at some time receives nothing at all, which is an outage at any rate."""
+    paths, control = radio.path_loss is not None, radio.power_control
+    return {
+        "radio.snr": not all(radio.snr or [DEFAULT_SNR]),
+        "radio.downlink.snr": not all(radio.downlink.snr or [DEFAULT_SNR]),
+        "radio.power": paths and not all(radio.power),
+        "radio.power_control.target": control is not None and control.target == 0,
+        "radio.downlink.power": paths and radio.downlink.power == 0,
+        "radio.trace.file": radio.trace is not None and not read_trace(radio.trace.file).covered,
+    }
+
+
+def outages_possible(radio: RadioSpec) -> bool:
+    """Whether it can be known beforehand that a transfer may stand still."""
+    return _stepped_outages(radio) or any(_silence(radio).values())

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 import simpy
 
 from wflsim.world.links import Link
-from wflsim.world.medium import Flow, end_of
+from wflsim.world.medium import Flow, Load, end_of
+
+
+class QueuedFlow(Flow):
+    """A flow that may have to wait; how much it sends is decided when its turn comes."""
+
+    __slots__ = ("load",)
+    load: Load
 
 
 class Turns:
@@ -18,11 +25,12 @@ class Turns:
         self.env = env
         self.link = link
         self.band_hz = band_hz
-        self._sending: Flow | None = None
-        self._queue: deque[Flow] = deque()
+        self._sending: QueuedFlow | None = None
+        self._queue: deque[QueuedFlow] = deque()
 
-    def start(self, clients: Sequence[int], bits: float) -> Flow:
-        flow = Flow(clients, bits, self.band_hz, self.env.now)
+    def start(self, clients: Sequence[int], bits: float | Load) -> Flow:
+        flow = QueuedFlow(clients, 0.0, self.band_hz, self.env.now)
+        flow.load = bits if callable(bits) else lambda band_hz: bits
         flow.event = self.env.event()
         if self._sending is None:
             self._begin(flow)
@@ -39,12 +47,13 @@ class Turns:
     def stop(self, flow: Flow) -> None:
         if flow is self._sending:
             self._next()
-        elif flow in self._queue:
-            self._queue.remove(flow)
+        else:
+            self._queue = deque(waiting for waiting in self._queue if waiting is not flow)
 
-    def _begin(self, flow: Flow) -> None:
+    def _begin(self, flow: QueuedFlow) -> None:
         self._sending = flow
         flow.begun_s = self.env.now
+        flow.bits = flow.load(self.band_hz)
         if flow.turn is not None:
             flow.turn.succeed()
         end_of(flow, self.env, self.link).callbacks.append(lambda _: self._end(flow))

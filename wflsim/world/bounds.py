@@ -1,0 +1,60 @@
+"""Limits that keep a simulated world within numbers that mean something: of what a scenario may say, of one wait, of
+one transfer. A number outside them is refused with a sentence, instead of becoming infinite or endless somewhere deep.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import simpy
+from pydantic import AfterValidator
+
+from wflsim.errors import ScenarioError
+from wflsim.units import ratio_to_db
+
+LONGEST_WAIT_S = 1e10
+"""Seconds (about 300 years) that nothing may last: a clock that far on cannot tell microseconds apart any more."""
+BLOCKS_AT_MOST = 100_000
+"""Blocks of a constant channel in one transfer. Over so many the channel averages out, and every one is computed."""
+
+
+def within_db(low_db: float, high_db: float) -> AfterValidator:
+    """A validator of linear ratios: refuses what lies outside these decibels, 0 (no decibels at all) included."""
+
+    def check(ratio: float) -> float:
+        value_db = ratio_to_db(ratio)
+        if not low_db - 1e-9 <= value_db <= high_db + 1e-9:
+            said = "0 linear, a factor that makes nothing of everything" if ratio == 0 else f"{value_db:.4g} dB"
+            raise ValueError(f"{said}, is outside what is allowed: {low_db:g} dB to {high_db:g} dB")
+        return ratio
+
+    return AfterValidator(check)
+
+
+class Clock(simpy.Environment):
+    """SimPy's environment, except that a wait of centuries (or of no number at all) is refused with a sentence."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
+        self._unlimited_timeout = self.timeout
+        # SimPy binds its event classes to the instance, so that a method of the same name would never be called.
+        self.timeout = self._limited_timeout  # type: ignore[method-assign]
+
+    def _limited_timeout(self, delay: float = 0, value: Any | None = None) -> simpy.Timeout:
+        if not delay <= LONGEST_WAIT_S:
+            raise ScenarioError(
+                f"a transfer, a computation or a wait would last {delay:.3g} simulated seconds (at most "
+                f"{LONGEST_WAIT_S:.0e} s, some 300 years): look at radio (snr, power, bandwidth, path_loss, patience), "
+                f"devices (frequency, cycles_per_sample, speed, availability) and server (deadline, aggregation)"
+            )
+        return self._unlimited_timeout(delay, value)
+
+
+def refuse_blocks(blocks: float, bits: float, client: int, step_s: float) -> ScenarioError:
+    """The error for a transfer that would see more changes of its channel than can be computed in reasonable time."""
+    return ScenarioError(
+        f"a transfer of {bits:.4g} bits with client {client} would last about {blocks:.3g} blocks of {step_s:.3g} s, "
+        f"each with a channel of its own (at most {BLOCKS_AT_MOST} blocks can be computed): let radio.fading.time be "
+        f"ergodic, which is the mean over many blocks, or make radio.fading.block longer, radio.fading.speed or "
+        f"cell.speed slower, or the steps of radio.trace longer; a wider radio.bandwidth shortens the transfer"
+    )

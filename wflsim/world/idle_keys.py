@@ -1,0 +1,185 @@
+"""Keys of a scenario that have no effect in the world that it describes: one table, and the two ways of saying it.
+
+A key that merely idles is remarked upon (`wflsim check` and `wflsim run` print it). Two keys of one block that
+contradict each other are refused. Only what the user has written counts: neither defaults nor what a profile fills in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from wflsim.units import Spec
+
+if TYPE_CHECKING:
+    from wflsim.world.spec import WorldSpec
+
+
+class Rule(NamedTuple):
+    """Keys of one kind of block that have no effect as soon as `idle` says so."""
+
+    block: str
+    keys: tuple[str, ...]
+    idle: Callable[[Any, Facts], bool]
+    because: str
+    against: str | None = None
+    """The key of the same block that makes them idle: where both are written, they contradict each other."""
+
+
+class Facts(NamedTuple):
+    """What a rule may ask about the world as a whole."""
+
+    world: WorldSpec
+    outages: bool
+    """Whether a transfer may stand still."""
+    missing: bool
+    """Whether a reply may be missing for any reason, the deadline included."""
+    lost: bool
+    """Whether a reply may be lost before any deadline."""
+
+    @property
+    def placed(self) -> bool:
+        """Whether positions, powers and noise decide the SNR."""
+        return self.world.radio.path_loss is not None
+
+
+def _still(fading: Any) -> bool:
+    return fading is None or fading.time == "ergodic" or fading.speed == 0
+
+
+GIVEN = "the SNR is given (radio.snr or radio.trace), not derived from a radio.path_loss"
+RULES = (
+    Rule("radio", ("reading",), lambda radio, facts: facts.placed, "with path_loss, noise always grows with the band"),
+    Rule(
+        "radio",
+        ("carrier",),
+        lambda radio, facts: getattr(radio.path_loss, "kind", "") in ("", "log_distance") and _still(radio.fading),
+        "only a path_loss of TR 38.901 and fading in blocks depend on it",
+    ),
+    Rule("radio", ("noise_figure", "interference_margin"), lambda radio, facts: not facts.placed, GIVEN),
+    Rule(
+        "radio",
+        ("power",),
+        lambda radio, facts: not facts.placed and all(kind.transmit_power is not None for kind in facts.world.devices),
+        "the SNR is given, and every kind of device has a transmit_power of its own, whole device; only the radiated "
+        "joules and those of the paper's formula follow it",
+    ),
+    Rule("radio", ("patience",), lambda radio, facts: not facts.outages, "no transfer can stand still here"),
+    Rule(
+        "radio.fading",
+        ("speed", "block"),
+        lambda fading, facts: fading.time == "ergodic",
+        "time: ergodic averages over all states of the channel",
+    ),
+    Rule(
+        "radio.fading",
+        ("block",),
+        lambda fading, facts: fading.time == "block" and fading.speed == 0,
+        "at speed 0 the channel never changes",
+    ),
+    Rule(
+        "radio.loss",
+        ("attempts", "block"),
+        lambda loss, facts: loss.probability == 0 and loss.outage_threshold is None,
+        "no attempt fails without probability or outage_threshold",
+    ),
+    Rule("radio.downlink", ("power", "noise_figure"), lambda down, facts: not facts.placed, GIVEN),
+    Rule(
+        "radio.path_loss",
+        ("correlation",),
+        lambda loss, facts: getattr(loss, "sigma_db", 1) == 0,
+        "there is no shadow: sigma_db is 0",
+    ),
+    Rule("cell", ("radius", "min_distance", "distances", "speed"), lambda cell, facts: not facts.placed, GIVEN),
+    Rule("devices", ("share",), lambda kind, facts: len(facts.world.devices) == 1, "there is only one kind of device"),
+    Rule(
+        "devices",
+        ("cycles_per_sample", "frequency", "kappa"),
+        lambda kind, facts: kind.speed is not None,
+        "speed is given (by the profile, if not here), so time and energy follow from the model's FLOPs",
+        against="speed",
+    ),
+    Rule(
+        "devices",
+        ("utilisation", "compute_power"),
+        lambda kind, facts: kind.speed is None,
+        "without speed, time and energy follow from cycles_per_sample, frequency and kappa",
+    ),
+    Rule(
+        "devices",
+        ("amplifier_efficiency", "circuit_power"),
+        lambda kind, facts: kind.transmit_power is not None,
+        "transmit_power (of the profile, if not here) already is what the whole device draws while it sends",
+        against="transmit_power",
+    ),
+    Rule("devices", ("promotion_power",), lambda kind, facts: kind.promotion == 0, "promotion takes no time"),
+    Rule("devices", ("tail_power",), lambda kind, facts: kind.tail == 0, "there is no tail"),
+    Rule(
+        "devices",
+        ("tail",),
+        lambda kind, facts: kind.tail_power == 0 and kind.promotion == 0,
+        "it costs nothing (tail_power is 0) and saves nothing (promotion is 0)",
+    ),
+    Rule("server", ("quorum",), lambda server, facts: not facts.missing, "no reply can be missing here"),
+    Rule("server", ("loss_detection",), lambda server, facts: not facts.lost, "no reply can be lost here"),
+    Rule(
+        "server",
+        ("selector",),
+        lambda server, facts: server.selector == "availability"
+        and all(kind.availability is None for kind in facts.world.devices),
+        "all devices are available at all times, so that the policy's race alone decides",
+    ),
+)
+
+
+def idle_keys(facts: Facts) -> list[str]:
+    """A sentence for every key that was written and has no effect."""
+    return [
+        f"{path}.{key} has no effect here: {rule.because}"
+        for path, block, rule in _idle(facts)
+        for key in rule.keys
+        if key in _written(block)
+    ]
+
+
+def contradictions(facts: Facts) -> list[str]:
+    """A sentence for every pair of keys in one block of which one makes the other idle.
+
+    Not in a block in which every key is written: that is a resolved scenario, spelled out by wflsim itself.
+    """
+    return [
+        f"{path}.{key} and {path}.{rule.against} contradict each other: {rule.because}; remove one of them"
+        for path, block, rule in _idle(facts)
+        for key in rule.keys
+        if rule.against and {key, rule.against} <= block.model_fields_set and not _resolved(block)
+    ]
+
+
+def _idle(facts: Facts) -> Iterator[tuple[str, Spec, Rule]]:
+    """Every block with every rule that says that keys of it idle."""
+    for rule in RULES:
+        for path, block in _blocks(facts.world, rule.block):
+            if rule.idle(block, facts):
+                yield path, block, rule
+
+
+def _blocks(world: WorldSpec, name: str) -> Sequence[tuple[str, Spec]]:
+    if name == "devices":
+        one = len(world.devices) == 1
+        return [("devices" if one else f"devices.{number}", kind) for number, kind in enumerate(world.devices)]
+    block: Any = world
+    for part in name.split("."):
+        block = getattr(block, part)
+    return [] if block is None else [(name, block)]
+
+
+def _resolved(block: Spec) -> bool:
+    return block.model_fields_set == set(type(block).model_fields)
+
+
+def _written(block: Spec) -> set[str]:
+    """Keys that the user wrote; of a resolved scenario, which has them all, those that are not at their defaults."""
+    if not _resolved(block):
+        return block.model_fields_set
+    defaults = {name: field.get_default(call_default_factory=True) for name, field in type(block).model_fields.items()}
+    return {name for name, default in defaults.items() if getattr(block, name) != default}
