@@ -298,7 +298,7 @@ def test_the_python_api_gives_frames(tmp_path):
 
 
 def test_the_hitting_time_is_the_first_of_the_held_evaluations():
-    rows = pd.DataFrame({"worst": [0.1, None, 0.9, None, 0.2, 0.9, None, 0.95, 0.99]})
+    rows = pd.DataFrame({"round": range(9), "worst": [0.1, None, 0.9, None, 0.2, 0.9, None, 0.95, 0.99]})
     assert hit(rows, {"metric": "worst", "accuracy": 0.8, "hold": 1}) == 2
     assert hit(rows, {"metric": "worst", "accuracy": 0.8, "hold": 2}) == 5
     assert hit(rows, {"metric": "worst", "accuracy": 0.8, "hold": 3}) == 5

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from wflsim.jitter import unequal_noise
 from wflsim.learning.metrics import worst_by_chance
+from wflsim.ranking import pair, ranked
 from wflsim.tables import Interval, Results
 
 SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"))
@@ -35,67 +38,119 @@ def duration(seconds: float) -> str:
     return si(seconds, "s")
 
 
-def interval(row: dict[str, float], name: str, show: Callable[[float], str]) -> str:
+def interval(row: Mapping[str, float], name: str, show: Callable[[float], str]) -> str:
     """mean [low, high]."""
     text = show(row[name])
     low, high = row[f"{name}_low"], row[f"{name}_high"]
-    return f"{text} [{show(low)}, {show(high)}]" if np.isfinite(low) else text
+    return f"{text} [{show(low)}, {show(high)}]" if np.isfinite(low) and np.isfinite(high) else text
+
+
+def cost(row: Mapping[str, Any], name: str, show: Callable[[float], str]) -> str:
+    """A cost of a line of `over_seeds`: mean [low, high], or "at least" a mean that is only a lower bound."""
+    return f"at least {show(row[name])}" if is_bound(row) else interval(row, name, show)
+
+
+def is_bound(row: Mapping[str, Any]) -> bool:
+    """The line's costs are lower bounds: a run of it missed the target or, where there is none, diverged."""
+    return bool(row["p_reach"] < 1 if "p_reach" in row else row.get("diverged", 0))
 
 
 def answer(results: Results) -> str:
     """Which policy reaches the target for the least energy, by how much, on how many seeds."""
-    rows = results.policies
-    if results.target is None:
-        best = max(rows.values(), key=lambda row: row["final_worst"])
+    best, *others = ranked(list(results.policies.values()))
+    if results.target is None or not best["p_reach"]:
+        worst = interval(best, "final_worst", percent)
+        if results.target is None:
+            return f"{best['policy']} ends with the best worst-case accuracy, {worst} (no target set)."
         return (
-            f"{best['policy']} ends with the best worst-case accuracy, "
-            f"{interval(best, 'final_worst', percent)} (no target set)."
+            f"No policy reaches {goal_text(results.target)}; {best['policy']} comes nearest with a worst client at "
+            f"{worst}."
         )
     goal = goal_text(results.target)
-    reached = {name: row for name, row in rows.items() if row["p_reach"] > 0}
-    if not reached:
-        best = max(rows.values(), key=lambda row: row["final_worst"])
-        return (
-            f"No policy reaches {goal}; {best['policy']} comes nearest with a worst client at "
-            f"{interval(best, 'final_worst', percent)}."
-        )
-    # the surest first: a policy that sometimes misses is not cheaper, it is unfinished
-    order = sorted(reached.values(), key=lambda row: (-row["p_reach"], row["energy_j"]))
-    best = order[0]
-    runs = results.runs
-    hits, seeds = int(runs[runs["policy"] == best["policy"]]["reached"].sum()), int(best["seeds"])
-    cost = interval(best, "energy_j", lambda joules: si(joules, "J"))
-    text = f"{best['policy']} reaches {goal} with {cost}"
-    others = [row for row in rows.values() if row["policy"] != best["policy"]]
+    if best["p_reach"] < 1:
+        return _unsure(results, best, others, goal)
+    text = f"{best['policy']} reaches {goal} with {interval(best, 'energy_j', _joules)}"
     # a dozen comparisons are no sentence any more: the nearest rival is the one that matters
-    named = others if len(others) < 4 else sorted(others, key=lambda row: (-row["p_reach"], row["energy_j"]))[:1]
+    named = others if len(others) < 4 else others[:1]
     if named:
-        text += ", " + "; ".join(_against(results, str(best["policy"]), str(other["policy"])) for other in named)
+        text += ", " + "; ".join(against(results.runs, str(best["policy"]), str(other["policy"])) for other in named)
     if len(named) < len(others):
         text += f", the next best of {len(others)} others"
-    sure = f"reached by {hits} of {seeds} seeds"
-    return f"{text} ({sure}; 95 % intervals)."
+    sure = f"reached by {int(best['seeds'])} of {int(best['seeds'])} seeds"
+    return f"{text} ({sure}{'; 95 % intervals' if best['seeds'] > 1 else ''})."
 
 
-def _against(results: Results, best: str, other: str) -> str:
-    """Paired on common seeds, as a ratio: the sky and the data of a seed are the same for both."""
-    runs = results.runs.set_index(["policy", "seed"])
-    pair = runs.loc[best].join(runs.loc[other].add_suffix("_other"), how="inner")
-    ratio = Interval.of(np.log(pair["energy_j"] / pair["energy_j_other"]).tolist())
-    saved, low, high = (1 - np.exp(value) for value in (ratio.mean, ratio.high, ratio.low))
-    bounds = f" [{low:.0%}, {high:.0%}]" if np.isfinite(low) else ""
-    missed = int((pair["reached_other"] == 0).sum())
-    at_least = f" (which missed it on {missed} of {len(pair)} seeds)" if missed else ""
-    if saved < 0:
-        return f"{-saved:.0%} more than {other}{at_least}".replace("%", " %")
-    return f"{'at least ' if missed else ''}{saved:.0%}{bounds} less than {other}{at_least}".replace("%", " %")
+def _unsure(results: Results, best: Mapping[str, Any], others: Sequence[Mapping[str, Any]], goal: str) -> str:
+    """Even the surest policy missed the target on some seeds: who reached it how often, and no saving."""
+    runs = results.runs
+    mine = runs[(runs["policy"] == best["policy"]) & (runs["reached"] > 0)]["energy_j"].tolist()
+    spent = Interval.of_costs(mine)
+    there = interval({"j": spent.mean, "j_low": spent.low, "j_high": spent.high}, "j", _joules)
+    where = "that one" if len(mine) == 1 else "those"
+    text = f"{best['policy']} reaches {goal} on only {_times(best)} seeds, with {there} on {where}"
+    if others:
+        rest = "; ".join(f"{row['policy']} on {_times(row)}" for row in others[:3])
+        text += f" ({rest}{f'; {len(others) - 3} others no more often' if len(others) > 3 else ''})"
+    return f"{text}. What the other seeds would have cost is not known, so no saving is claimed."
+
+
+def against(runs: pd.DataFrame, best: str, other: str) -> str:
+    """What the best, which reached the target on all its seeds, spends against another, in words."""
+    found = pair(runs, best, other, has_target=True)
+    n, missed = found.common, found.other_missed
+    if not n:
+        return f"not comparable with {other}, which has no seed in common"
+    if missed == n:
+        return f"where {other} reaches it on none of {n} seeds"
+    saved, ratio = found.saved, found.ratio
+    bound = f" (which missed it on {missed} of {n} seeds, so its cost is a lower bound)" if missed else ""
+    if not np.isfinite(ratio.mean):
+        return f"a share of {other}'s energy cannot be said, because a run spends 0 J{bound}"
+    if n < 2:
+        lesser, size = ("less", saved.mean) if saved.mean >= 0 else ("more", np.expm1(ratio.mean))
+        return f"{whole(size)} {lesser} than {other} on the one seed in common{bound}"
+    if found.told_apart:
+        at_least = "at least " if missed else ""
+        return f"{at_least}{whole(saved.mean)} {_span(saved.low, saved.high)} less than {other}{bound}"
+    if missed:
+        return f"not told apart in energy from {other}{bound}"
+    if saved.high < 0:
+        more = (np.expm1(value) for value in (ratio.mean, ratio.low, ratio.high))
+        mean, low, high = map(float, more)
+        return f"{whole(mean)} {_span(low, high)} more than {other} on the seeds in common"
+    return f"not told apart from {other} (somewhere between {_leaning(saved.low)} and {_leaning(saved.high)})"
+
+
+def whole(share: float) -> str:
+    """59 %"""
+    return f"{100 * share:.0f} %".replace("-0 %", "0 %")
+
+
+def _span(low: float, high: float) -> str:
+    return f"[{whole(low)}, {whole(high)}]"
+
+
+def _leaning(saved: float) -> str:
+    """12 % less, 30 % more, 19.5 times as much."""
+    if saved >= 0:
+        return f"{whole(saved)} less"
+    return f"{whole(-saved)} more" if saved > -1 else f"{1 - saved:.3g} times as much"
+
+
+def _joules(value: float) -> str:
+    return si(value, "J")
+
+
+def _times(row: Mapping[str, Any]) -> str:
+    return f"{round(row['p_reach'] * row['seeds'])} of {int(row['seeds'])}"
 
 
 def goal_text(target: Mapping[str, Any] | None) -> str:
-    """80 % worst-case accuracy."""
+    """80 % worst-case accuracy, and over how many rounds it is averaged."""
     if target is None:
         return "the end of the run"
-    return f"{percent(target['accuracy'])} {target['metric']}-case accuracy".replace("average-case", "average")
+    text = f"{percent(target['accuracy'])} {target['metric']}-case accuracy".replace("average-case", "average")
+    return text + (f" (mean over {target['window']} rounds)" if target.get("window", 1) > 1 else "")
 
 
 def percent(share: float) -> str:
@@ -112,7 +167,7 @@ def modes(results: Results) -> list[str]:
 
 
 def notes(results: Results) -> list[str]:
-    """What a reader must know before believing the table: missed targets, divergence, losses, the noise floor."""
+    """What a reader must know before believing the table: missed targets, divergence, losses, noise, untested."""
     found = []
     for row in results.status.to_dict("records"):
         if row["status"] == "diverged":
@@ -127,13 +182,21 @@ def notes(results: Results) -> list[str]:
         if failed := int(runs["failed_orders"].sum()):
             counts = Counter[str]()
             for cell in runs["failures"]:
-                counts.update({why: int(times) for why, times in (pair.split(":") for pair in cell.split())})
+                counts.update({why: int(times) for why, times in (entry.split(":") for entry in cell.split())})
             why = ", ".join(f"{times} {outcome}" for outcome, times in counts.most_common())
             found.append(f"{label}: {failed} orders brought no reply ({why})")
         dead = runs["dead_clients"]
         if dead.any():
             first, hit = runs["lifetime_rounds"].min(), int((dead > 0).sum())
             found.append(f"{label}: batteries died on {hit} of {len(runs)} seeds, the first in round {first:.0f}")
+    if results.target and (uneven := unequal_noise(results.rounds, results.target)):
+        found.append(uneven)
+    tests = results.test_samples
+    if untested := sum(count == 0 for count in tests):
+        found.append(
+            f"{untested} of {len(tests)} clients have no test samples (with the first seed); worst, average and every "
+            f"other accuracy are over the remaining {len(tests) - untested}"
+        )
     average = float(results.runs.groupby("policy")["final_average"].mean().max())
     if (floor := noise_floor(results, average)) is not None:
         found.append(
@@ -145,6 +208,6 @@ def notes(results: Results) -> list[str]:
 
 def noise_floor(results: Results, average: float) -> float | None:
     """What the worst accuracy would be by chance alone; None where the folder does not say how many tests there are."""
-    if not np.isfinite(average) or not results.test_samples:
+    if not np.isfinite(average) or not any(results.test_samples):
         return None
     return worst_by_chance(average, results.test_samples)

@@ -23,7 +23,7 @@ from wflsim.scenario import Scenario
 
 HERE = Path(__file__).parent
 LEARNING = ("learning/*.py", "exchange.py", "rng.py", "drive/loop.py", "drive/training.py")
-CARRYING = ("world/*.py", "exchange.py", "rng.py", "record.py", "tables.py", "drive/*.py")
+CARRYING = ("world/*.py", "exchange.py", "rng.py", "record.py", "tables.py", "target.py", "drive/*.py")
 POLICY_PACKAGE = "wflsim.policies"
 
 

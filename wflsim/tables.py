@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -12,13 +11,13 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 import yaml
-from scipy import stats
 
 from wflsim.errors import StoreError
+from wflsim.interval import Interval as Interval
 from wflsim.record import Leg
+from wflsim.target import reached_in
 from wflsim.world.facts import world_facts
 
-LEVEL = 0.95
 COSTS = {
     "rounds": "rounds",
     "energy_j": "energy_j",
@@ -34,30 +33,6 @@ FACTS = (
 """The columns of `run_facts`."""
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A mean and its 95 % interval over seeds."""
-
-    mean: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, values: Sequence[float], lowest: float = -np.inf, highest: float = np.inf) -> Interval:
-        """Student's t, cut to the possible values; one value alone has no interval."""
-        mean = float(np.mean(values))
-        if len(values) < 2:
-            return cls(mean, np.nan, np.nan)
-        half = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
-        return cls(mean, max(mean - half, lowest), min(mean + half, highest))
-
-    @classmethod
-    def of_share(cls, successes: int, trials: int) -> Interval:
-        """Clopper-Pearson: honest for 5 of 5."""
-        low, high = stats.binomtest(successes, trials).proportion_ci(LEVEL, method="exact")
-        return cls(successes / trials, float(low), float(high))
-
-
 def cumulated(rounds: pd.DataFrame) -> pd.DataFrame:
     """One run's costs as running sums: what it had taken to get to the end of each round."""
     sums = rounds[["energy_j", "paper_energy_j", "up_bits", "down_bits"]].cumsum()
@@ -65,18 +40,20 @@ def cumulated(rounds: pd.DataFrame) -> pd.DataFrame:
 
 
 def hit(rounds: pd.DataFrame, target: Mapping[str, Any]) -> int | None:
-    """Position of the evaluation at which the target was first reached and then held; None if it never was."""
+    """Position of the round in which the target was reached, by the rule that stops runs; None if it never was."""
     seen = rounds[target["metric"]].dropna()
-    held = 0
-    for position, above in enumerate(seen >= target["accuracy"]):
-        held = held + 1 if above else 0
-        if held == target["hold"]:
-            return int(seen.index[position - held + 1])
-    return None
+    numbers = rounds["round"]
+    reached = reached_in(zip(numbers[seen.index].tolist(), seen.tolist(), strict=True), target)
+    return None if reached is None else int((numbers >= reached).to_numpy().argmax())
 
 
 def run_facts(rounds: pd.DataFrame, target: Mapping[str, Any] | None) -> dict[str, float]:
-    """One run in one line: costs to target (of the whole run, if it missed) and the last evaluation."""
+    """One run in one line: costs to target (of the whole run, if it missed) and the last evaluation.
+
+    A run that diverged in its first round has no rows: it missed, its costs are 0 (a lower bound), the rest is NaN.
+    """
+    if not len(rounds):
+        return {**dict.fromkeys(FACTS, np.nan), **dict.fromkeys(("reached", *COSTS, "asked", "delivered"), 0.0)}
     rounds = rounds.reset_index(drop=True)
     costs = cumulated(rounds)
     at = hit(rounds, target) if target else None
@@ -96,15 +73,31 @@ def run_facts(rounds: pd.DataFrame, target: Mapping[str, Any] | None) -> dict[st
 
 
 def over_seeds(runs: pd.DataFrame, has_target: bool) -> dict[str, Any]:
-    """Lines of one policy in one regime, a line per seed, as one: how many, and mean, low and high of everything."""
+    """Lines of one policy in one regime, a line per seed, as one: how many, and mean, low and high of everything.
+
+    A run that missed its target, or diverged before an end without target, has no cost, only a lower bound: a mean that
+    contains one is a lower bound too and has no interval. `reached_energy_j` is the mean over runs that did reach it.
+    """
     row: dict[str, Any] = {"seeds": len(runs)}
+    whole = ~diverged(runs)
+    row["diverged"] = int((~whole).sum())
     if has_target:
         row |= _spread("p_reach", Interval.of_share(int(runs["reached"].sum()), len(runs)))
-    for name in (*COSTS, "latency_p50_s", "latency_p95_s"):
-        row |= _spread(name, Interval.of(runs[name].tolist(), lowest=0.0))
+        whole = runs["reached"] > 0
+        row["reached_energy_j"] = Interval.of(runs["energy_j"][whole].tolist()).mean
+    for name in COSTS:
+        cost = Interval.of_costs(runs[name].tolist())
+        row |= _spread(name, cost if whole.all() else Interval(cost.mean, np.nan, np.nan))
+    for name in ("latency_p50_s", "latency_p95_s"):
+        row |= _spread(name, Interval.of_costs(runs[name].dropna().tolist()))
     for name in (f"final_{final}" for final in FINALS):
-        row |= _spread(name, Interval.of(runs[name].tolist(), lowest=0.0, highest=1.0))
+        row |= _spread(name, Interval.of(runs[name].dropna().tolist(), lowest=0.0, highest=1.0))
     return row
+
+
+def diverged(runs: pd.DataFrame) -> pd.Series:
+    """Which runs ended because they diverged, as far as the table says how they ended."""
+    return runs["status"] == "diverged" if "status" in runs else pd.Series(False, index=runs.index)
 
 
 class Results:
@@ -165,12 +158,16 @@ class Results:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """One line per (policy, seed)."""
-        groups = self.rounds.groupby(["policy", "seed"], sort=False)
+        """One line per (policy, seed): costs, last accuracies, and how the run ended."""
+        groups = dict(cast("Any", list(self.rounds.groupby(["policy", "seed"], sort=False))))
+        endings = {(row["policy"], row["seed"]): row["status"] for row in self.status.to_dict("records")}
+        empty = self.rounds.iloc[:0]
         rows = [
-            {"policy": key[0], "seed": key[1], **run_facts(group, self.target)}
-            for key, group in cast("Any", groups)
-        ]
+            {"policy": key[0], "seed": key[1], **run_facts(groups.get(key, empty), self.target),
+             "status": endings.get(key, "")}
+            for key in self.cells
+            if key in groups or endings.get(key) == "diverged"
+        ]  # fmt: skip
         return pd.DataFrame(rows)
 
     @cached_property
@@ -205,7 +202,7 @@ class Results:
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """One line per policy: mean, low and high over seeds. Runs that missed the target count with all they spent."""
+        """One line per policy: mean, low and high over seeds; lower bounds where a run missed the target."""
         rows = []
         for label, runs in self.runs.groupby("policy", sort=False):
             rows.append({"policy": label, **over_seeds(runs, self.target is not None)})

@@ -24,8 +24,8 @@ def compare(
     comparison = join(folders)
     leave_report(Console(stderr=as_json), folders, out)
     if as_json:
-        frames = comparison._asdict().items()
+        frames = {"lines": comparison.lines, "pairs": comparison.pairs}.items()
         records = {name: json.loads(frame.to_json(orient="records", double_precision=15)) for name, frame in frames}
-        sys.stdout.write(json.dumps(records) + "\n")
+        sys.stdout.write(json.dumps({"keys": comparison.keys, **records, "notes": comparison.notes}) + "\n")
         return
     show(Console(), comparison)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rich.table import Table
 from rich.text import Text
 
-from wflsim.answer import duration, interval, percent, si
+from wflsim.answer import cost, duration, interval, percent, si
 from wflsim.tables import Results
 
 Show = Callable[[float], str]
@@ -35,7 +35,7 @@ def summary_table(results: Results) -> Table:
     if target:
         table.add_row(f"P(reach {percent(target['accuracy'])})", *(interval(row, "p_reach", percent) for row in rows))
     for name, heading, show in COLUMNS:
-        table.add_row(f"{heading} {goal}", *(interval(row, name, show) for row in rows))
+        table.add_row(f"{heading} {goal}", *(cost(row, name, show) for row in rows))
     for name, heading in FINALS:
         table.add_row(f"{heading}, last", *(interval(row, name, percent) for row in rows))
     table.add_row("round latency p50", *(interval(row, "latency_p50_s", duration) for row in rows))

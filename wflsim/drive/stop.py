@@ -1,22 +1,40 @@
-"""When a run ends: rounds, a target accuracy held for some evaluations, energy or simulated time, whichever first."""
+"""When a run ends: rounds, a target accuracy, energy or simulated time, whichever first."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from wflsim.record import RoundRow
+from wflsim.target import Watch
 from wflsim.units import Joules, Seconds, Spec
 
 
 class Target(Spec):
-    """An accuracy to reach, and hold."""
+    """An accuracy to reach, and what counts as having reached it."""
 
     metric: Literal["worst", "average"] = "worst"
     accuracy: Annotated[float, Field(gt=0, le=1)]
     hold: Annotated[int, Field(ge=1, le=1000)] = 1
     """Evaluations in a row that must show it; the target counts as reached at the first of them."""
+    window: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Rounds over which evaluations are averaged before the mean is held against the accuracy; the target counts as
+    reached in the middle of the first window whose mean shows it. Unlike a single evaluation or `hold`, this does not
+    depend on `evaluate_every` when the accuracy is noisy."""
+
+    @model_validator(mode="after")
+    def _one_cure(self) -> Self:
+        if self.hold > 1 and self.window > 1:
+            raise ValueError(
+                f"hold: {self.hold} and window: {self.window} are two cures for one noise; keep the window (rounds) "
+                f"and remove hold (evaluations)"
+            )
+        return self
+
+    def watch(self) -> Watch:
+        """A fresh observer of one run."""
+        return Watch(self.accuracy, self.hold, self.window)
 
 
 class StopSpec(Spec):
@@ -37,17 +55,16 @@ class Stop:
 
     def __init__(self, spec: StopSpec) -> None:
         self._spec = spec
-        self._held = 0
+        self._watch = spec.target.watch() if spec.target else None
         self._energy_j = 0.0
 
     def __call__(self, row: RoundRow) -> str | None:
         """The reason to stop after this round, or None."""
         spec = self._spec
         self._energy_j += row.energy_j
-        if spec.target and row.worst is not None:
+        if spec.target and self._watch and spec.at_target:
             value = row.worst if spec.target.metric == "worst" else row.average
-            self._held = self._held + 1 if value is not None and value >= spec.target.accuracy else 0
-            if spec.at_target and self._held >= spec.target.hold:
+            if self._watch.see(row.round, value):
                 return "target reached"
         if spec.energy is not None and self._energy_j >= spec.energy:
             return "energy spent"

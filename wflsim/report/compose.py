@@ -10,7 +10,7 @@ from wflsim.report.material import Material
 from wflsim.report.page import Headline, Page, Section, crumbs, source
 from wflsim.report.regime_words import sweep_opening, sweep_warnings, tune_opening, tune_warnings
 from wflsim.report.series import short_names
-from wflsim.report.tabular import Table, comparison, sweep_table, tune_table
+from wflsim.report.tabular import Table, comparison, pairs, sweep_table, tune_table
 from wflsim.report.wording import missing, opening, warnings
 
 
@@ -62,9 +62,10 @@ def _run_sections(material: Material) -> list[Section]:
     slow = [latency.latency(stories), latency.stragglers(stories)] if stories else []
     over = [clients.timeline(stories), clients.clients_over_rounds(stories)] if stories else []
     partition = clients.partition(next((folder.partitions for folder in material.runs if folder.partitions), {}))
+    paired = pairs(material.joined) if material.joined and len(material.joined.pairs) else None
     return _sections(
         [
-            ("Comparison", [comparison(material.series)]),
+            ("Comparison", [comparison(material.series), paired]),
             ("Accuracy", [accuracy.accuracy(material.series)]),
             ("Energy", [energy.pareto(material.series), *with_legs]),
             ("Latency", slow),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -10,6 +10,7 @@ from typing import TypeVar
 import pandas as pd
 
 from wflsim.errors import StoreError
+from wflsim.joining import Comparison, Part, join
 from wflsim.report.legs import Story, story
 from wflsim.report.regimes import Sweep, Tune, read_sweep, read_tune
 from wflsim.report.series import Series, series_of
@@ -29,6 +30,8 @@ class Material:
     stories: dict[Series, Story] = field(default_factory=dict)
     sweeps: list[tuple[Folder, Sweep]] = field(default_factory=list)
     tunes: list[tuple[Folder, Tune]] = field(default_factory=list)
+    joined: Comparison | None = None
+    """The run folders as `wflsim compare` joins them, where there are several."""
     missing: list[str] = field(default_factory=list)
     """Folders of which nothing could be used."""
 
@@ -57,6 +60,8 @@ def gather(paths: Sequence[Path]) -> Material:
     if not held.folders:
         raise StoreError("nothing to report: " + "; ".join(held.missing[:8] or ["no folder was given"]))
     held.series = series_of(held.runs)
+    if parts := [part for folder in held.runs for part in _parts(folder)] if len(held.runs) > 1 else []:
+        held.joined = join(parts)
     held.stories = {each: told for each in held.series if (told := story(each))}
     for folder in held.runs:
         rows = [row for each, told in held.stories.items() if each.folder is folder for row in told.world]
@@ -67,6 +72,16 @@ def gather(paths: Sequence[Path]) -> Material:
     ):
         told.windows = kept
     return held
+
+
+def _parts(folder: Folder) -> Iterator[Part]:
+    """The folder's policies; none if its scenario is lost, because then nobody knows which regime it is."""
+    policies = folder.scenario.get("policies")
+    named = isinstance(policies, list) and len(policies) == len(folder.labels)
+    known = dict(zip(folder.labels, policies, strict=True)) if named and policies else {}
+    for label, runs in folder.runs.groupby("policy", sort=False):
+        if folder.scenario:
+            yield Part(folder.folder.resolve().name, folder.scenario, str(label), known.get(str(label), {}), runs)
 
 
 def _keep(kept: list[tuple[Folder, T]], folder: Folder, read: T | None) -> bool:

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from wflsim.answer import goal_text, percent, si
+from wflsim.ranking import pair
 from wflsim.report.regimes import Sweep, Tune, best_policies, name_of, short_key
 from wflsim.report.source import Folder
 from wflsim.report.wording import Fact, Opening, cost_text
-from wflsim.tables import Interval
 
 
 def sweep_opening(folder: Folder, sweep: Sweep) -> Opening:
@@ -51,13 +51,10 @@ def _told_apart(sweep: Sweep, winners: pd.DataFrame) -> str:
         return f"How sure: {seeds} seeds in each regime."
     clear = 0
     for row in winners.to_dict("records"):
-        here = sweep.cells[sweep.cells["regime"] == row["regime"]].pivot_table(
-            index="seed", columns="policy", values="energy_j"
-        )
-        ratios = [
-            np.log(here[row["policy"]] / here[other]).dropna() for other in here.columns if other != row["policy"]
-        ]
-        clear += all(len(ratio) > 1 and Interval.of(ratio.tolist()).high < 0 for ratio in ratios)
+        here = sweep.cells[sweep.cells["regime"] == row["regime"]]
+        rivals = [str(policy) for policy in here["policy"].unique() if policy != row["policy"]]
+        pairs = [pair(here, str(row["policy"]), rival, "p_reach" in row) for rival in rivals]
+        clear += all(found.common > 1 and found.told_apart for found in pairs)
     return (
         f"How sure: {seeds} seeds in each regime. The winner is told apart from every rival (95 % interval of the "
         f"paired difference) in {clear} of {len(winners)} regimes."

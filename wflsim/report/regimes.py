@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from wflsim.ranking import ranked
 from wflsim.report.source import HUGE, Folder
 from wflsim.tables import COSTS, FACTS, over_seeds
 
@@ -75,10 +76,10 @@ def read_sweep(folder: Folder) -> Sweep | None:
 
 
 def best_policies(summary: pd.DataFrame) -> pd.DataFrame:
-    """The winner of each regime: the surest, then the cheapest in energy."""
-    sure = summary["p_reach"] if "p_reach" in summary else pd.Series(1.0, summary.index)
-    order = summary.assign(_miss=-sure).sort_values(["regime", "_miss", "energy_j"], kind="stable")
-    return order.groupby("regime", sort=False).head(1).drop(columns="_miss")
+    """The winner of each regime, by the rule of `ranking`."""
+    rows = [{str(key): value for key, value in row.items()} for row in summary.to_dict("records")]
+    regimes = dict.fromkeys(row["regime"] for row in rows)
+    return pd.DataFrame([ranked([row for row in rows if row["regime"] == regime])[0] for regime in regimes])
 
 
 def read_tune(folder: Folder) -> Tune | None:

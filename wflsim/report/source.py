@@ -182,13 +182,14 @@ class Folder(Results):
         if target is None:
             return None
         try:
-            metric, accuracy, hold = target["metric"], float(target["accuracy"]), int(target.get("hold", 1))
+            metric, accuracy = target["metric"], float(target["accuracy"])
+            hold, window = int(target.get("hold", 1)), int(target.get("window", 1))
         except (AttributeError, KeyError, TypeError, ValueError):
-            metric, accuracy, hold = "", 0.0, 0
-        if metric not in FINALS or hold < 1:
+            metric, accuracy, hold, window = "", 0.0, 0, 0
+        if metric not in FINALS or hold < 1 or window < 1:
             self.missing.append(f"scenario.yaml: stop.target is not readable: {str(target)[:80]}")
             return None
-        return {"metric": metric, "accuracy": accuracy, "hold": hold}
+        return {"metric": metric, "accuracy": accuracy, "hold": hold, "window": window}
 
     def _short(self, path: Path) -> str:
         return str(path.relative_to(self.folder.parent)) if path.is_relative_to(self.folder.parent) else str(path)

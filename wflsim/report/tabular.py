@@ -7,14 +7,16 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from wflsim.answer import duration, noise_floor, percent, si
+from wflsim.answer import duration, is_bound, noise_floor, percent, si
+from wflsim.joining import Comparison, saving
 from wflsim.report.regimes import Sweep, Tune, short_key
 from wflsim.report.series import Series
 from wflsim.report.wording import cost_text
+from wflsim.tables import COSTS as TO_TARGET
 
 Show = Callable[[float], str]
 
@@ -107,15 +109,32 @@ def comparison(series: Sequence[Series]) -> Table:
         ]
         for each, row in zip(series, rows, strict=True)
     ]
-    costs = (
-        "to the target; a run that missed it counts with all it spent" if "p_reach" in rows[0] else "of the whole run"
-    )
+    bound = "≥ where a run missed it: that counts with all it spent, and the mean is a lower bound"
+    costs = f"to the target; {bound}" if "p_reach" in rows[0] else "of the whole run"
     note = (
         f"Mean over seeds and its 95 % interval. Costs are those {costs}. Accuracies are those of the last evaluation."
     )
     if any("worst_by_chance" in row for row in rows):
         note += " Worst by chance: what the worst of equally good clients would show with as many test samples."
     return _table("comparison", "Comparison", note, ["policy", "seeds"], columns, body)
+
+
+def pairs(joined: Comparison) -> Table:
+    """What the best policy of each regime saves against every other one: the table of `wflsim compare`."""
+    body = [
+        [*(_word(str(row[key])) for key in joined.keys), _word(str(row["against"])), _word(str(row["policy"])),
+         Cell(str(row["common_seeds"]), int(row["common_seeds"])), Cell(saving(row), float(row["saved"])),
+         _word("yes" if row["told_apart"] else "no")]
+        for row in cast("list[dict[str, Any]]", joined.pairs.to_dict("records"))
+    ]  # fmt: skip
+    note = (
+        "Energy that the best policy of a regime saves (geometric mean over common seeds and its 95 % interval). Told "
+        "apart: the interval excludes 0. Folders share a regime when their scenarios differ in nothing but name, seeds "
+        "and policies."
+    )
+    names = [*joined.keys, "best", "against", "common_seeds", "saved", "told_apart"]
+    heads = [*joined.keys, "best", "against", "common seeds", "saves", "told apart"]
+    return Table("pairs", "Paired differences", note, names, heads, [False] * len(names), body)
 
 
 def _floor(series: Series) -> dict[str, float]:
@@ -133,7 +152,8 @@ def sweep_table(sweep: Sweep, prefix: str) -> Table:
         for row in sweep.summary.to_dict("records")
     ]  # fmt: skip
     note = (
-        "Mean over seeds and its 95 % interval. Costs are those to the target, or of the whole run where it was missed."
+        "Mean over seeds and its 95 % interval. Costs are those to the target; ≥ where a run missed it: that counts "
+        "with all it spent, and the mean is a lower bound."
     )
     return _table(f"{prefix}regimes", "All regimes", note, [*sweep.keys, "policy", "seeds"], columns, body)
 
@@ -168,7 +188,8 @@ def _table(
 def _cell(row: dict[Any, Any], name: str, show: Show) -> Cell:
     value, low, high = (float(row.get(column, np.nan)) for column in (name, f"{name}_low", f"{name}_high"))
     bounds = _bounds(show(value), show(low), show(high)) if np.isfinite(low) else ""
-    return Cell(show(value), value, bounds, low, high)
+    text = f"≥ {show(value)}" if name in TO_TARGET and is_bound(row) else show(value)
+    return Cell(text, value, bounds, low, high)
 
 
 def _bounds(mean: str, low: str, high: str) -> str:
@@ -196,6 +217,7 @@ def _tex(text: str) -> str:
         "\\": r"\textbackslash{}",
         "τ": r"$\tau$",
         "λ": r"$\lambda$",
+        "≥": r"$\geq$",
         "·": r"$\cdot$",
         "^": r"\^{}",
         "~": r"\~{}",

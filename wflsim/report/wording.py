@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from wflsim.answer import answer, duration, interval, notes, percent, si
+from wflsim.answer import answer, duration, interval, is_bound, notes, percent, si, whole
+from wflsim.ranking import pair, ranked
 from wflsim.report.series import Series
 from wflsim.report.source import Folder
-from wflsim.tables import Interval
 
 MANY = 12
 """Missing files that are named one by one; the rest is counted."""
@@ -37,8 +37,8 @@ class Opening:
 
 def opening(folder: Folder, series: Sequence[Series]) -> Opening:
     """Of a run folder."""
-    rows = [each.row for each in series]
-    best = best_row(rows, folder.target is not None)
+    ordered = ranked([each.row for each in series])
+    best = ordered[0]
     reached = folder.target is not None and best["p_reach"] > 0
     facts = [
         Fact("policy", str(best["policy"])),
@@ -47,19 +47,12 @@ def opening(folder: Folder, series: Sequence[Series]) -> Opening:
         _fact("worst client, last", best, "final_worst"),
         _fact("average client, last", best, "final_average"),
     ]
-    return Opening(answer(folder), how_sure(folder, best, rows, reached), facts)
+    return Opening(answer(folder), how_sure(folder, ordered, reached), facts)
 
 
-def best_row(rows: Sequence[dict[str, Any]], with_target: bool) -> dict[str, Any]:
-    """The same choice as the answer's: the surest, then the cheapest; without a target, the fairest."""
-    reached = [row for row in rows if row["p_reach"] > 0] if with_target else []
-    if reached:
-        return min(reached, key=lambda row: (-row["p_reach"], row["energy_j"]))
-    return max(rows, key=lambda row: float(np.nan_to_num(row["final_worst"], nan=-1.0)))
-
-
-def how_sure(folder: Folder, best: dict[str, Any], rows: Sequence[dict[str, Any]], reached: bool) -> str:
+def how_sure(folder: Folder, ordered: Sequence[dict[str, Any]], reached: bool) -> str:
     """One or two sentences: the number of seeds, and whether the nearest rival is told apart from the best."""
+    best, *rivals = ordered
     seeds = int(best["seeds"])
     if seeds < 2:
         return "How sure: one seed is an anecdote. Run several to get intervals."
@@ -67,30 +60,18 @@ def how_sure(folder: Folder, best: dict[str, Any], rows: Sequence[dict[str, Any]
     if not reached:
         return text
     text = f"How sure: {seeds} seeds, P(reach) {interval(best, 'p_reach', percent)}."
-    rivals = [row for row in rows if row["policy"] != best["policy"] and row["p_reach"] == best["p_reach"]]
-    if not rivals:
+    if not rivals or rivals[0]["p_reach"] != best["p_reach"] or best["p_reach"] < 1:
         return text
-    rival = str(min(rivals, key=lambda row: row["energy_j"])["policy"])
-    saved, wins, common = paired(folder, str(best["policy"]), rival)
-    if common < 2:
+    rival = str(rivals[0]["policy"])
+    found = pair(folder.runs, str(best["policy"]), rival, has_target=True)
+    if found.common < 2 or not np.isfinite(found.ratio.mean):
         return text
-    if saved.low > 0:
-        verdict = f"is told apart: it needs more energy on {wins} of {common} common seeds."
+    if found.told_apart:
+        verdict = f"is told apart: it needs more energy on {found.wins} of {found.common} common seeds."
     else:
-        span = f"[{_whole(saved.low)}, {_whole(saved.high)}]"
-        verdict = f"is not told apart: {span} saved on {common} common seeds. More seeds would tell."
+        span = f"[{whole(found.saved.low)}, {whole(found.saved.high)}]"
+        verdict = f"is not told apart: {span} saved on {found.common} common seeds. More seeds would tell."
     return f"{text} {rival}, the nearest rival, {verdict}"
-
-
-def paired(folder: Folder, best: str, other: str) -> tuple[Interval, int, int]:
-    """Share of energy saved on common seeds (geometric mean, 95 % interval), seeds won, seeds in common."""
-    runs = folder.runs.set_index(["policy", "seed"])["energy_j"]
-    pair = runs.loc[best].to_frame("best").join(runs.loc[other].to_frame("other"), how="inner")
-    if not len(pair):
-        return Interval(np.nan, np.nan, np.nan), 0, 0
-    ratio = Interval.of(np.log(pair["best"] / pair["other"]).tolist())
-    saved = Interval(*(float(1 - np.exp(value)) for value in (ratio.mean, ratio.high, ratio.low)))
-    return saved, int((pair["best"] < pair["other"]).sum()), len(pair)
 
 
 def warnings(folder: Folder) -> list[str]:
@@ -121,9 +102,7 @@ def cost_text(value: float, unit: str) -> str:
 
 def _fact(title: str, row: dict[str, Any], name: str) -> Fact:
     show = {"energy_j": lambda v: si(v, "J"), "time_s": duration}.get(name, percent)
+    if name in ("energy_j", "time_s") and is_bound(row):
+        return Fact(title, f"at least {show(row[name])}", "some seeds missed the target" if "p_reach" in row else "")
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     return Fact(title, show(row[name]), f"{show(low)} to {show(high)}" if np.isfinite(low) else "")
-
-
-def _whole(share: float) -> str:
-    return f"{100 * share:.0f} %".replace("-0 %", "0 %")

@@ -111,7 +111,7 @@ def play(cell: Cell, curve: Curve) -> dict[str, Any]:
     curve.save()
     target = scenario.stop.target.model_dump() if scenario.stop.target else None
     frame = pd.DataFrame(rows.rounds, columns=list(RoundRow._fields))
-    return {"status": ending, "reason": reason, "facts": run_facts(frame, target) if len(frame) else {}}
+    return {"status": ending, "reason": reason, "facts": run_facts(frame, target)}
 
 
 class _Rows:

@@ -44,24 +44,16 @@ class Reach(NamedTuple):
     """Where a curve stands with its target."""
 
     first: int | None
-    """The round whose evaluation began to show the target; None if the latest does not show it."""
+    """The round that reached it, or the earliest one that can still prove to have done so; None if that lies ahead."""
     held: bool
-    """Shown by as many evaluations in a row as asked: it was reached, in that first round."""
+    """It was reached, in that first round."""
 
 
 def reach(trace: Sequence[TraceRound], target: Target) -> Reach:
-    """At the first round where the target is held, or else at the end of the trace."""
-    first: int | None = None
-    held = 0
+    """At the round that reached the target, or else at the end of the trace."""
+    watch = target.watch()
     for entry in trace:
-        if entry.evaluation is None:
-            continue
-        value = metrics(entry.evaluation.accuracy)[target.metric]
-        if value is None or value < target.accuracy:
-            first, held = None, 0
-            continue
-        first = entry.round if first is None else first
-        held += 1
-        if held == target.hold:
-            return Reach(first, True)
-    return Reach(first, False)
+        if entry.evaluation is not None and watch.see(entry.round, metrics(entry.evaluation.accuracy)[target.metric]):
+            return Reach(watch.reached, True)
+    first = watch.earliest(len(trace))
+    return Reach(first if first < len(trace) else None, False)
