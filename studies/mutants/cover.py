@@ -128,7 +128,7 @@ def _measure(root: Path, folder: Path, tests: list[str]) -> dict[str, Any]:
 
 
 def _collect(root: Path, folder: Path) -> dict[str, Any]:
-    from coverage import CoverageData
+    from coverage import CoverageData, CoverageException
 
     tests = json.loads((folder / "tests.json").read_text(encoding="utf-8"))
     users: dict[str, list[str]] = defaultdict(list)
@@ -139,7 +139,10 @@ def _collect(root: Path, folder: Path) -> dict[str, Any]:
     at_import: dict[str, set[int]] = defaultdict(set)
     for path in folder.glob("lines.*"):
         data = CoverageData(basename=str(path))
-        data.read()
+        try:
+            data.read()
+        except CoverageException:  # of a child that its test has killed
+            continue
         for file in data.measured_files():
             name = Path(file).relative_to(root).as_posix()
             for line, contexts in data.contexts_by_lineno(file).items():
