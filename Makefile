@@ -3,15 +3,17 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# In continuous integration a skipped test is a failure: it says which data, browser or cluster is missing.
+NO_SKIPS := $(if $(CI),--no-skips)
 
-.PHONY: run test check slow paper clean
+.PHONY: run test check slow mutants paper clean
 .DELETE_ON_ERROR:
 
 run: $(STAMP)
 	$(BIN)/wflsim run scenarios/quickstart.yaml
 
 test: $(STAMP)-dev
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 $(NO_SKIPS)
 
 check: $(STAMP)-dev
 	$(BIN)/ruff check .
@@ -22,7 +24,12 @@ slow: $(STAMP)-all
 	@command -v chromium >/dev/null || { echo "installing Chromium for the report tests"; \
 	  apt-get update -qq && apt-get install -qq -y chromium chromium-driver; } || \
 	  { echo "make slow needs Chromium and its driver: install them with your package manager"; exit 1; }
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow $(NO_SKIPS)
+	$(BIN)/python -m studies.mutants --sample --minutes 5
+
+# Puts errors into the source, one at a time, and counts those that a test notices: reports/proof. Hours; it resumes.
+mutants: $(STAMP)-dev
+	$(BIN)/python -m studies.mutants
 
 # From the committed results; what trains them is benchmarks/paper/cells.py.
 paper: $(STAMP)-dev

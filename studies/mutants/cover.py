@@ -1,0 +1,163 @@
+"""Which tests touch which line.
+
+The fast tests are run once under `coverage`, and what they touched is kept as one JSON file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from studies.mutants.watch import SHARED
+
+RC = """[run]
+branch = false
+parallel = true
+data_file = {folder}/lines
+source = {root}/wflsim
+context = ${{PYTEST_CURRENT_TEST-}}
+disable_warnings = dynamic-conflict, no-data-collected, module-not-measured
+"""
+
+
+@dataclass(frozen=True)
+class Touched:
+    """Tests by line, and their seconds."""
+
+    seconds: dict[str, float]
+    """Of every fast test that passes on the unchanged code."""
+    by_line: dict[str, dict[int, list[str]]]
+    """File below the root, line, tests."""
+    at_import: dict[str, list[int]]
+    """Lines that run when the file is imported: any test may depend on them."""
+    failed: list[str]
+    """Tests that fail on the unchanged code, and can therefore kill nothing."""
+    stale: frozenset[str]
+    """Files whose lines have changed since they were measured."""
+
+    def tests_of(self, file: str, line: int, last: int) -> list[str]:
+        """Tests that run one of these lines.
+
+        For a line that runs at import, or is of a changed file: tests that run anything of the file.
+        """
+        lines = self.by_line.get(file, {})
+        found = {test for number in range(line, last + 1) for test in lines.get(number, ())}
+        if not found or file in self.stale or line in self.at_import.get(file, ()):
+            found |= {test for tests in lines.values() for test in tests}
+        return sorted(found & self.seconds.keys())
+
+
+def touched(root: Path, folder: Path, again: bool = False) -> Touched:
+    """Read the map. Made if there is none (or `again`); test files that changed since are measured and merged."""
+    kept = folder / "touched.json"
+    files = {
+        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for below in ("wflsim", "tests")
+        for path in sorted((root / below).rglob("*.py"))
+    }
+    if again or not kept.exists():
+        print("running the fast tests under coverage, to know which test touches which line", flush=True)
+        read = {"files": files, **_measure(root, folder / "cover", [])}
+    else:
+        read = json.loads(kept.read_text(encoding="utf-8"))
+        tests = [
+            name
+            for name, digest in files.items()
+            if name.startswith("tests/test_") and read["files"].get(name) != digest
+        ]
+        if tests:
+            print(f"measuring {len(tests)} changed test files under coverage", flush=True)
+            read = _merged(read, _measure(root, folder / "cover", tests), tests)
+            read["files"].update({name: files[name] for name in tests})
+    kept.write_text(json.dumps(read), encoding="utf-8")
+    by_line = {file: {int(line): tests for line, tests in lines.items()} for file, lines in read["by_line"].items()}
+    stale = frozenset(name for name, digest in files.items() if read["files"].get(name) != digest)
+    return Touched(read["seconds"], by_line, read["at_import"], read["failed"], stale)
+
+
+def _merged(old: dict[str, Any], new: dict[str, Any], tests: list[str]) -> dict[str, Any]:
+    """The old map with everything about these test files replaced."""
+
+    def other(test: str) -> bool:
+        return test.split("::")[0] not in tests
+
+    by_line: dict[str, dict[str, list[str]]] = {}
+    for file in {*old["by_line"], *new["by_line"]}:
+        before, after = (
+            old["by_line"].get(file, {}),
+            {str(line): ids for line, ids in new["by_line"].get(file, {}).items()},
+        )
+        by_line[file] = {
+            line: sorted({*filter(other, before.get(line, [])), *after.get(line, [])}) for line in {*before, *after}
+        }
+    return {
+        "files": old["files"],
+        "seconds": {**{test: s for test, s in old["seconds"].items() if other(test)}, **new["seconds"]},
+        "by_line": by_line,
+        "at_import": {file: sorted({*old["at_import"].get(file, []), *new["at_import"].get(file, [])})
+                      for file in {*old["at_import"], *new["at_import"]}},
+        "failed": sorted({*filter(other, old["failed"]), *new["failed"]}),
+    }  # fmt: skip
+
+
+def _measure(root: Path, folder: Path, tests: list[str]) -> dict[str, Any]:
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("lines*"):
+        old.unlink()
+    config = folder / "coveragerc"
+    config.write_text(RC.format(folder=folder, root=root), encoding="utf-8")
+    # A child that is started by a test finds `sitecustomize` in the folder, and measures itself.
+    (folder / "sitecustomize.py").write_text("import coverage\ncoverage.process_startup()\n", encoding="utf-8")
+    paths = [str(folder), str(root), os.environ.get("PYTHONPATH", "")]
+    environment = {
+        **os.environ,
+        "COVERAGE_PROCESS_START": str(config),
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "CI": "true",
+    }
+    command = [sys.executable, "-m", "studies.mutants.watch", str(folder), *tests]
+    subprocess.run(command, cwd=root, env=environment, check=False, stdout=sys.stderr)
+    return _collect(root, folder)
+
+
+def _collect(root: Path, folder: Path) -> dict[str, Any]:
+    from coverage import CoverageData, CoverageException
+
+    tests = json.loads((folder / "tests.json").read_text(encoding="utf-8"))
+    users: dict[str, list[str]] = defaultdict(list)
+    for test, fixtures in tests["fixtures"].items():
+        for fixture in fixtures:
+            users[fixture].append(test)
+    lines: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    at_import: dict[str, set[int]] = defaultdict(set)
+    for path in folder.glob("lines.*"):
+        data = CoverageData(basename=str(path))
+        try:
+            data.read()
+        except CoverageException:  # of a child that its test has killed
+            continue
+        for file in data.measured_files():
+            name = Path(file).relative_to(root).as_posix()
+            for line, contexts in data.contexts_by_lineno(file).items():
+                for context in contexts:
+                    test = context.rsplit(" (", 1)[0].split("|")[0]
+                    if not context:
+                        at_import[name].add(line)
+                    elif context.startswith(SHARED):
+                        lines[name][line].update(users[context])
+                    elif test in tests["seconds"]:
+                        lines[name][line].add(test)
+    failed = sorted(set(tests["failed"]))
+    return {
+        "seconds": {test: second for test, second in tests["seconds"].items() if test not in failed},
+        "by_line": {name: {line: sorted(found) for line, found in sorted(by.items())} for name, by in lines.items()},
+        "at_import": {name: sorted(found) for name, found in at_import.items()},
+        "failed": failed,
+    }
