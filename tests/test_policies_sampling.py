@@ -137,7 +137,9 @@ def test_projection_is_the_nearest_point(v, floor):
 
 def test_a_floor_that_leaves_no_simplex_is_refused():
     with pytest.raises(ValueError, match="must be below 1/N"):
-        project(np.zeros(4), 0.25)
+        project(np.zeros(4), 0.2500001)
+    np.testing.assert_array_equal(project(np.arange(4.0), 0.25), np.full(4, 0.25))
+    np.testing.assert_allclose(project(np.arange(3.0), np.nextafter(1, 0) / 3), np.full(3, 1 / 3), rtol=1e-12)
 
 
 def test_without_a_floor_one_round_makes_zeros():

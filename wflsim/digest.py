@@ -6,7 +6,6 @@ rules, not the number of rounds. A cell's digest adds the world, the stop rules 
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import platform
 import sys
@@ -17,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from wflsim.learning.specs import ModuleSpec
 from wflsim.policies.base import Policy
 from wflsim.policies.registry import POLICIES
 from wflsim.scenario import Scenario
@@ -32,6 +32,11 @@ def learning_key(scenario: Scenario, policy: int, seed: int) -> dict[str, Any]:
     spec = scenario.policies[policy]
     blocks = {name: getattr(scenario, name).model_dump(mode="json") for name in ("data", "partition", "model", "train")}
     blocks["train"]["device"] = _device(scenario.train.device)
+    files = {name: _of_file(path) for name, path in _input_files(blocks)}
+    if isinstance(scenario.model, ModuleSpec):
+        del blocks["model"]["folder"]  # what the file says is a cause, where it lies is not
+        if file := scenario.model.file():
+            files[".model.module"] = _of_file(file)
     return {
         **blocks,
         "clients": scenario.clients,
@@ -40,7 +45,7 @@ def learning_key(scenario: Scenario, policy: int, seed: int) -> dict[str, Any]:
         "evaluate_every": scenario.evaluate_every,
         "versions": {name: version(name) for name in ("torch", "numpy")} | {"machine": platform.machine()},
         "sources": _sources(LEARNING) + _policy_sources(type(spec)),
-        "files": {name: _of_file(path) for name, path in _input_files(blocks)},
+        "files": files,
     }
 
 
@@ -105,16 +110,6 @@ def _input_files(block: Any, name: str = "") -> Iterator[tuple[str, Path]]:
             yield from _input_files(value, f"{name}.{number}")
     elif isinstance(block, str) and name.rsplit(".", 1)[-1] in ("path", "file") and Path(block).is_file():
         yield name, Path(block)
-    elif isinstance(block, str) and name == ".model.module":
-        sys.path.insert(0, "")
-        try:
-            spec = importlib.util.find_spec(block.split(":")[0])
-        except ImportError:
-            spec = None
-        finally:
-            sys.path.pop(0)
-        if spec is not None and spec.origin and Path(spec.origin).is_file():
-            yield name, Path(spec.origin)
 
 
 def _of_file(path: Path) -> str:

@@ -14,6 +14,8 @@ import torch
 from wflsim.drive.loop import Flow
 from wflsim.errors import Diverged, WflsimError
 from wflsim.exchange import BITS_PER_VALUE, Ask, Draw, Gather, Lost, Order, Outcome, Receive, Reply, Request, Send
+from wflsim.learning.client import FEWER
+from wflsim.learning.fits import failures_in_words
 from wflsim.learning.trainer import Learner, Result
 from wflsim.policies.base import Policy
 from wflsim.record import Evaluation, Step
@@ -34,6 +36,10 @@ class Training:
         self._sent: Counter[int] = Counter()
 
     def round(self, s: int) -> Flow:
+        with failures_in_words(f"training {self.policy.name} in round {s}", FEWER):
+            return (yield from self._round(s))
+
+    def _round(self, s: int) -> Flow:
         self._s = s
         flow = self.policy.round(self.state, s, lambda name: stream(self.seed, "policy", name, s))
         answer: Any = None
@@ -119,8 +125,10 @@ class Training:
 
     def _refuse_infinities(self) -> None:
         for field in fields(self.state):
-            tensor = getattr(self.state, field.name)
-            if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and not tensor.sum().isfinite():
+            held = getattr(self.state, field.name)
+            if isinstance(held, np.ndarray):
+                held = torch.from_numpy(held)
+            if isinstance(held, torch.Tensor) and held.is_floating_point() and not held.sum().isfinite():
                 raise self._diverged(f"{field.name} is no longer finite")
 
     def _diverged(self, what: str) -> Diverged:

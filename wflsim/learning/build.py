@@ -12,6 +12,7 @@ from wflsim.learning import engines, models
 from wflsim.learning.by_hand import CnnByHand
 from wflsim.learning.client import Shards
 from wflsim.learning.data import DataSpec, Samples, load
+from wflsim.learning.fits import failures_in_words, refuse_unless_it_fits
 from wflsim.learning.partition import Owned, PartitionSpec, divide
 from wflsim.learning.specs import ModelSpec, TrainSpec
 from wflsim.learning.trainer import Learner
@@ -27,15 +28,20 @@ def build(
     threads: int = 1,
 ) -> Learner:
     """Load the data, deal it out, and put the model on the device."""
-    loaded = load(data, clients, seed)
-    owned = divide(partition, loaded, clients, seed)
-    made = models.make(model, loaded, seed)
-    dtype, device = getattr(torch, train.dtype), _device(train.device)
-    halves = [
-        _shards(made, half, own, dtype, device)
-        for half, own in ((loaded.train, owned.train), (loaded.test, owned.test))
-    ]
-    return Learner(_engine(made, train.engine, device), halves[0], halves[1], train, seed, threads)
+    smaller = "choose a smaller model or data set"
+    with failures_in_words("building the model and the clients' data", smaller):
+        loaded = load(data, clients, seed)
+        owned = divide(partition, loaded, clients, seed)
+        made = models.make(model, loaded, seed)
+        dtype, device = getattr(torch, train.dtype), _device(train.device)
+        # Initial values are drawn in float64; then there are a server's model, a client's, its gradient and a reply.
+        model_bytes = made.parameters * (2 * 8 + 4 * dtype.itemsize)
+        refuse_unless_it_fits(model_bytes, f"model.name: {model.name} of {made.parameters} parameters", smaller)
+        halves = [
+            _shards(made, half, own, dtype, device)
+            for half, own in ((loaded.train, owned.train), (loaded.test, owned.test))
+        ]
+        return Learner(_engine(made, train.engine, device), halves[0], halves[1], train, seed, threads)
 
 
 def _shards(model: models.Model, half: Samples, owned: Owned, dtype: torch.dtype, device: str) -> Shards:

@@ -9,17 +9,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from wflsim import exchange
 from wflsim.learning.data import Labels
 from wflsim.learning.engines import Engine, Step
+from wflsim.learning.fits import refuse_unless_it_fits
+from wflsim.learning.minibatch import Batch, Team, weights, whole_numbers
 from wflsim.learning.payload import Payload
 from wflsim.learning.stores import Keep, Rows
 
 PIECE = 1024
 """Samples of one client pushed through the model at once when all of them are asked for: bounds the memory."""
+
+
+FEWER = "lower the policy's m (or clients, where all take part), or choose a smaller model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,42 +62,6 @@ class Batches:
         return numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Team:
-    """The clients of a chunk that are at work in a step: all of them, until the first has taken its last step."""
-
-    rows: list[int]
-    """Their rows in the chunk."""
-    counts: list[int]
-    """Samples in a minibatch of each."""
-    offsets: NDArray[np.int64]
-    """[k b] where each one's own samples begin, for every sample of the padded minibatches."""
-    weight: Tensor | None
-    """[k, b] weights of the mean over each one's own count; None if all count the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """A minibatch of each client of a team: x [k, b, ...], labels [k, b], weight [k, b] (None: all have b samples)."""
-
-    x: Tensor
-    labels: Tensor
-    weight: Tensor | None
-    counts: list[int]
-    rows: list[int]
-    """Whose they are, as rows of the chunk."""
-
-    def of(self, rows: list[int]) -> Batch:
-        """The part of these clients."""
-        if rows == self.rows:
-            return self
-        if missing := set(rows) - set(self.rows):
-            raise ValueError(f"this minibatch was drawn while clients in rows {sorted(missing)} of the chunk rested")
-        places = [self.rows.index(row) for row in rows]
-        weight = None if self.weight is None else self.weight[places]
-        return Batch(self.x[places], self.labels[places], weight, [self.counts[i] for i in places], rows)
-
-
 EVERYTHING = object()
 
 
@@ -129,11 +97,14 @@ class Chunk:
 
     def fresh(self, w: Tensor) -> Tensor:
         """A new [k, P] tensor with w in every row."""
-        return self._blank.new_empty(len(self.clients), len(self._blank)).copy_(w)
+        k, P = len(self.clients), len(self._blank)
+        both = f"{k} clients' models of {P} parameters, trained at once, and their gradients"
+        refuse_unless_it_fits(2 * k * self._blank.nbytes, both, FEWER)
+        return self._blank.new_empty(k, P).copy_(w)
 
     def steps(self, tau: Any, *models: Tensor) -> Iterator[int]:
         """k = 1, 2, ...; after its own tau a client rests."""
-        last = _whole_numbers(tau, len(self.clients))
+        last = whole_numbers(tau, len(self.clients))
         before = self._at_work
         try:
             for k in count(1):
@@ -206,7 +177,7 @@ class Chunk:
     def _team(self, rows: list[int]) -> Team:
         counts = [self._batches[row].size for row in rows] if self._batches else []
         starts = [self._shards.starts[self.clients[row]] for row in rows]
-        return Team(rows, counts, np.repeat(starts, max(counts, default=0)), _weight(counts, self._blank))
+        return Team(rows, counts, np.repeat(starts, max(counts, default=0)), weights(counts, self._blank))
 
     def _part(self, y: Tensor) -> Tensor:
         """The rows of those at work; y itself while that is everybody."""
@@ -247,22 +218,3 @@ class Chunk:
     def _meter(self, row: int, samples: int, backward: bool) -> None:
         self.forward_samples[row] += samples
         self.backward_samples[row] += samples * backward
-
-
-def _whole_numbers(tau: Any, clients: int) -> list[int]:
-    """Steps of each client, from one number for all or one for each."""
-    given = torch.as_tensor(tau)
-    if given.ndim > 1 or (given.ndim == 1 and len(given) != clients):
-        raise ValueError(f"me.steps(tau): tau must be a number or one for each of {clients} clients, got {tau!r}")
-    steps = [int(entry) for entry in given.expand(clients).tolist()]
-    if min(steps, default=0) < 0 or (given != torch.tensor(steps, device=given.device)).any():
-        raise ValueError(f"me.steps(tau): tau must be whole numbers of at least 0, got {tau!r}")
-    return steps
-
-
-def _weight(counts: list[int], like: Tensor) -> Tensor | None:
-    """[k, b] weights of the mean over each client's own count; None if all count the same."""
-    if len(set(counts)) < 2:
-        return None
-    rows = np.array(counts)[:, None]
-    return torch.from_numpy((np.arange(max(counts)) < rows) / rows).to(like)

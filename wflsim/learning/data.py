@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from wflsim.errors import DataError
+from wflsim.learning.fits import failures_in_words, refuse_unless_it_fits
 from wflsim.rng import stream
 from wflsim.units import InputFile, Spec
 
@@ -83,15 +84,16 @@ class DataSet:
 
 def load(spec: DataSpec, clients: int, seed: int) -> DataSet:
     """The data set a scenario names. Only `synthetic` depends on clients and seed."""
-    match spec:
-        case DigitsSpec():
-            return _digits()
-        case MnistSpec():
-            return _mnist(spec)
-        case SyntheticSpec():
-            return _synthetic(spec, clients, seed)
-        case NpzSpec():
-            return _npz(Path(spec.path))
+    with failures_in_words(f"loading the data set {spec.name}", "choose a smaller one, or fewer clients"):
+        match spec:
+            case DigitsSpec():
+                return _digits()
+            case MnistSpec():
+                return _mnist(spec)
+            case SyntheticSpec():
+                return _synthetic(spec, clients, seed)
+            case NpzSpec():
+                return _npz(Path(spec.path))
 
 
 def _digits() -> DataSet:
@@ -119,6 +121,9 @@ def _mnist(spec: MnistSpec) -> DataSet:
 
 
 def _synthetic(spec: SyntheticSpec, clients: int, seed: int) -> DataSet:
+    # On average 50 + exp(6) samples of 60 features, a label and an owner; drawn, then joined, then dealt out.
+    needed_bytes = 3 * clients * (50 + np.exp(6)) * (60 * 4 + 8 + 8)
+    refuse_unless_it_fits(needed_bytes, f"data.name: synthetic data of {clients} clients", "lower clients")
     halves: list[list[tuple[Floats, Labels, Labels]]] = [[], []]
     scale = np.arange(1, 61) ** -0.6  # covariance diag(j^-1.2)
     for client in range(clients):

@@ -32,7 +32,7 @@ class ShardsSpec(Spec):
     """Sorted by label and cut into clients x shards parts, of which each client draws some (McMahan et al. 2017)."""
 
     kind: Literal["shards"]
-    shards: Annotated[int, Field(gt=0)] = 2
+    shards: Annotated[int, Field(gt=0, le=1_000_000)] = 2
     """Per client."""
 
 

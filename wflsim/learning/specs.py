@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from wflsim.units import Spec
+from wflsim.units import BASE, Spec
 
-Count = Annotated[int, Field(gt=0)]
+Count = Annotated[int, Field(gt=0, le=1_000_000_000)]
 
 
 class LinearSpec(Spec):
@@ -21,7 +23,7 @@ class MlpSpec(Spec):
     """Fully connected layers with ReLU in between."""
 
     name: Literal["mlp"]
-    hidden: tuple[Count, ...] = (64,)
+    hidden: Annotated[tuple[Count, ...], Field(max_length=1000)] = (64,)
     """Width of each hidden layer."""
 
 
@@ -47,9 +49,43 @@ class ModuleSpec(Spec):
 
     name: Literal["module"]
     module: Annotated[str, Field(pattern=r"^\w+(\.\w+)*:\w+$")]
-    """`package.file:Class`, found as Python finds it from the working directory."""
+    """`package.file:Class`: a file beside the scenario, in the working directory, or of an installed package."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of its constructor."""
+    folder: str | None = None
+    """Folder in which the module is looked for first. If not given: the scenario's, or the working directory, if the
+    module is there; otherwise it must be installed."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _settle_the_folder(cls, given: Any) -> Any:
+        """Looked up while the scenario is read, so that another process or a later resume finds the same file."""
+        if not isinstance(given, dict) or not isinstance(given.get("module"), str):
+            return given
+        folder = given.get("folder")
+        if folder is None:
+            folder = next((place for place in (BASE.get(), Path()) if _source(place, given["module"])), None)
+        elif not isinstance(folder, str):
+            return given
+        return {**given, "folder": None if folder is None else str((BASE.get() / folder).resolve())}
+
+    def file(self) -> Path | None:
+        """The source file that will be imported; None if it cannot be found."""
+        if self.folder is not None and (beside := _source(Path(self.folder), self.module)):
+            return beside
+        try:
+            installed = find_spec(self.module.split(":")[0])
+        except (ImportError, ValueError):
+            return None
+        origin = Path(installed.origin) if installed is not None and installed.origin else None
+        return origin if origin is not None and origin.is_file() else None
+
+
+def _source(folder: Path, module: str) -> Path | None:
+    """The file of `package.file:Class` below a folder, if it is there."""
+    place = folder.joinpath(*module.split(":")[0].split("."))
+    candidates = (place / "__init__.py", place.parent / f"{place.name}.py")
+    return next((path for path in candidates if path.is_file()), None)
 
 
 ModelSpec = Annotated[

@@ -12,14 +12,18 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from wflsim.exchange import Ask, Me, value_of, wire_bits
-from wflsim.learning.client import Batches, Chunk, Shards
+from wflsim.learning.client import FEWER, Batches, Chunk, Shards
 from wflsim.learning.engines import Engine
+from wflsim.learning.fits import in_bytes, refuse_unless_it_fits
 from wflsim.learning.heap import keep_freed_memory
 from wflsim.learning.payload import Encoder, Payload
 from wflsim.learning.quantise import StochasticRounding
 from wflsim.learning.specs import TrainSpec
 from wflsim.learning.stores import Rows
 from wflsim.rng import stream
+
+MEMORY_SHARE = 0.8
+"""Part of a machine's memory that client memories may fill: the rest is the samples', the models' and the system's."""
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
@@ -41,6 +45,12 @@ class Result:
     memory: dict[str, Tensor]
     personal: dict[str, Tensor]
     scratch: dict[str, Tensor]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tensors that the client sends and keeps."""
+        held = (self.items, self.memory, self.personal, self.scratch)
+        return sum(rows.nbytes for store in held for rows in store.values() if isinstance(rows, Tensor))
 
 
 @dataclass(slots=True)
@@ -100,7 +110,10 @@ class Learner:
             )
             with torch.no_grad():
                 sent = ask.work(me, **shared, **{name: rows[part] for name, rows in each.items()})
-                return list(_results(me, upload.encode(_one_row_each(sent, len(me.clients))), shared))
+                done = list(_results(me, upload.encode(_one_row_each(sent, len(me.clients))), shared))
+            cohort_bytes = len(names) * done[0].nbytes
+            refuse_unless_it_fits(cohort_bytes, f"what {len(names)} clients of one phase send and keep", FEWER)
+            return done
 
         size = self._engine.chunk or max(1, len(names))
         parts = [slice(low, low + size) for low in range(0, len(names), size)]
@@ -117,8 +130,16 @@ class Learner:
         self._store("memory", result.client, result.memory)
 
     def end_round(self) -> None:
-        """Scratch is forgotten."""
+        """Scratch is forgotten. What clients remember grows with everyone who takes part for the first time."""
         self._stores["scratch"] = {}
+        kept = [rows for store in self._stores.values() for rows in store.values() if rows]
+        held_bytes = sum(len(rows) * next(iter(rows.values())).nbytes for rows in kept)
+        clients = max(map(len, kept), default=0)
+        refuse_unless_it_fits(
+            held_bytes / MEMORY_SHARE,
+            f"what {clients} of {self.clients} clients remember ({in_bytes(held_bytes)}) and the rest",
+            "lower clients or stop.rounds, choose a smaller model, or a policy without client memory",
+        )
 
     def evaluate(self, model: Callable[[Me], Tensor]) -> tuple[list[float | None], list[float | None]]:
         """Per client: accuracy and mean loss on its test samples, None without any.

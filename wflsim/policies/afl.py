@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, Policy, Rng, Round, Vector, weighted
+from wflsim.policies.base import Policy, Rng, Round, Vector, weighted
+from wflsim.policies.dual import Floor
 from wflsim.policies.simplex import project
 from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, at, evaluated
 
@@ -45,7 +46,7 @@ class AFL(Policy):
     """Step of the model."""
     eta_lambda: DecayingCoefficient = 5e-3
     """Step of the dual variable; the released code's 0.1 moves lambda onto one client within a round."""
-    floor: Coefficient = 0.0
+    floor: Floor = 0.0
     """lambda_i >= floor/N."""
     eval_model: Evaluated = "average"
     """Evaluate the last server model, or the mean of all of them."""

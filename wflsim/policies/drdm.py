@@ -17,7 +17,7 @@ from pydantic import model_validator
 
 from wflsim.exchange import Ask, Draw, Gather, Me, Scheme
 from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Step, Vector, moved, received, shift
-from wflsim.policies.dual import dual_update
+from wflsim.policies.dual import Floor, dual_update
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,7 +45,7 @@ class DRDM(Policy):
     """Dynamic regularisation; keep mu*eta*tau <= 1."""
     gamma: Coefficient = 5e-4
     """Step of the dual variable."""
-    floor: Coefficient = 0.03
+    floor: Floor = 0.03
     """lambda_i >= floor/N."""
     scheme: Scheme = "sequential"
     snapshot: Literal["post_step", "pre_step"] = "post_step"

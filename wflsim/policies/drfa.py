@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from wflsim.exchange import Ask, Draw, Gather, Me, Scheme
-from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Vector, moved, received
-from wflsim.policies.dual import dual_update
+from wflsim.policies.base import Count, Policy, Rng, Round, Vector, moved, received
+from wflsim.policies.dual import Floor, dual_update
 from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, at, evaluated
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class DRFA(Policy):
     """Learning rate."""
     gamma: DecayingCoefficient = 5e-4
     """Step of the dual variable."""
-    floor: Coefficient = 0.03
+    floor: Floor = 0.03
     """lambda_i >= floor/N."""
     scheme: Scheme = "sequential"
     """How D is drawn by lambda."""

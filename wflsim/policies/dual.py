@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from pydantic import AfterValidator, Field
 
 from wflsim.exchange import Ask, Draw, Gather, Me
 from wflsim.policies.base import Round, Vector
@@ -16,6 +17,20 @@ from wflsim.policies.simplex import project
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+def _leaves_room(floor: float) -> float:
+    if floor >= 1:
+        left = "only the uniform lambda" if floor == 1 else "no lambda at all"
+        raise ValueError(
+            f"every lambda_i is at least floor/N and they sum to 1, so {floor:g} leaves {left}; give less than 1 "
+            f"(0.03 is usual), or keep lambda uniform with gamma (afl: eta_lambda) of 0"
+        )
+    return floor
+
+
+Floor = Annotated[float, Field(ge=0), AfterValidator(_leaves_room)]
+"""The least lambda_i is floor/N."""
 
 
 def dual_update(lam: Vector, w: Tensor, step: float, m: int, floor: float, full: bool = False) -> Round[Vector]:

@@ -18,8 +18,8 @@ import numpy as np
 from pydantic import Field
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Step, Vector, moved, received, shift
-from wflsim.policies.dual import dual_update
+from wflsim.policies.base import Count, Policy, Rng, Round, Step, Vector, moved, received, shift
+from wflsim.policies.dual import Floor, dual_update
 from wflsim.policies.steps import Decay, DecayingCoefficient, DecayingStep, Evaluated, at, evaluated
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class LambdaDRDM(Policy):
     """Dynamic regularisation; keep mu*eta*tau <= 1."""
     gamma: DecayingCoefficient = Decay(start=5e-4)
     """Step of the dual variable."""
-    floor: Coefficient = 0.0
+    floor: Floor = 0.0
     """lambda_i >= floor/N; nobody is drawn by lambda, so zeros do no harm."""
     dual_loss: Literal["minibatch", "full"] = "minibatch"
     """Samples on which the losses of the second phase are taken."""

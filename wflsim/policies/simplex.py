@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 
-
 def project(v: Vector, floor: float = 0.0) -> Vector:
     """The nearest point to v with every entry at least `floor` and sum 1."""
     N = len(v)
     radius = 1.0 - N * floor
-    if radius <= 0:
+    if radius < -1e-12:
         raise ValueError(f"floor={floor} leaves no simplex for N={N} clients; it must be below 1/N={1 / N:.3g}")
+    if not np.isfinite(v).all():
+        return np.full(N, np.nan)  # the losses have left the finite numbers; who drives the policy will say so
+    if radius < 1e-12:  # to rounding, a single point
+        return np.full(N, 1 / N)
     # Any constant added to v changes nothing; near its maximum the differences keep all their digits.
     v = v - v.max()
     u = np.sort(v)[::-1]
