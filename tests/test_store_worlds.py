@@ -180,7 +180,7 @@ def test_a_good_trace_is_not_replayed_in_a_world_that_loses_orders(place, tmp_pa
 
 def test_orders_that_fail_late_part_from_the_store_in_that_round(place, tmp_path, monkeypatch):
     """Rounds before the hole in the coverage come from the store, those after it from training; bytes as without a store."""
-    columns = "\n".join(f"{t},{'-200' if 0.8 <= t else 10},10,10,10" for t in (0, 0.2, 0.4, 0.6, 0.8, 1000))
+    columns = "\n".join(f"{t},{-200 if t >= 0.8 else 10},10,10,10" for t in (0, 0.2, 0.4, 0.6, 0.8, 1000))
     (place / "hole.csv").write_text("time_s,client_0,client_1,client_2,client_3\n" + columns + "\n")
     world = {"radio": {"trace": {"file": "hole.csv"}, "bandwidth": "2 kHz", "patience": "0.2 s"}}
     monkeypatch.setattr("wflsim.world.spec._silence", lambda radio: {})  # as if the hole were not seen beforehand
