@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 from wflsim.curve import Curve, why_live
+from wflsim.drive.stop import Stop
 from wflsim.errors import ReplayRefused, ScenarioError
 from wflsim.experiment import Cell, run_cell, status
 from wflsim.scenario import build
@@ -180,7 +181,7 @@ def test_a_good_trace_is_not_replayed_in_a_world_that_loses_orders(place, tmp_pa
 
 def test_orders_that_fail_late_part_from_the_store_in_that_round(place, tmp_path, monkeypatch):
     """Rounds before the hole in the coverage come from the store, those after it from training; bytes as without a store."""
-    columns = "\n".join(f"{t},{'-200' if 0.8 <= t else 10},10,10,10" for t in (0, 0.2, 0.4, 0.6, 0.8, 1000))
+    columns = "\n".join(f"{t},{-200 if t >= 0.8 else 10},10,10,10" for t in (0, 0.2, 0.4, 0.6, 0.8, 1000))
     (place / "hole.csv").write_text("time_s,client_0,client_1,client_2,client_3\n" + columns + "\n")
     world = {"radio": {"trace": {"file": "hole.csv"}, "bandwidth": "2 kHz", "patience": "0.2 s"}}
     monkeypatch.setattr("wflsim.world.spec._silence", lambda radio: {})  # as if the hole were not seen beforehand
@@ -193,6 +194,38 @@ def test_orders_that_fail_late_part_from_the_store_in_that_round(place, tmp_path
     assert 0 < parted < 11
     monkeypatch.setenv("WFLSIM_STORE", str(tmp_path / "empty"))
     assert shared == outcome_of(scenario, 1, tmp_path / "alone")
+
+
+@pytest.mark.parametrize("stored", [3, 6, 12])
+def test_a_run_that_parted_from_the_store_is_resumed_with_the_same_bytes(place, tmp_path, monkeypatch, stored):
+    """Interrupted after every round, checkpoint or not, with a good trace of few or many rounds in the store."""
+    columns = "\n".join(f"{t},{-200 if 0.8 <= t < 3 else 10},10,10,10" for t in (0, 0.4, 0.8, 3, 1000))
+    (place / "dip.csv").write_text("time_s,client_0,client_1,client_2,client_3\n" + columns + "\n")
+    scenario = scenario_in(place, {"radio": {"trace": {"file": "dip.csv"}, "bandwidth": "2 kHz", "patience": "0.2 s"}}, 10)
+    monkeypatch.setattr("wflsim.world.spec._silence", lambda radio: {})
+    monkeypatch.setenv("WFLSIM_STORE", str(tmp_path / "empty"))
+    expected = outcome_of(scenario, 1, tmp_path / "alone")
+    assert Store().entries() == []
+    monkeypatch.setenv("WFLSIM_STORE", str(tmp_path / "store"))
+    outcome_of(scenario_in(place, GOOD, stored), 1, tmp_path / "good")
+    folder = tmp_path / "cut"
+
+    class Cut(Stop):
+        at = 0
+
+        def __call__(self, row):
+            if row.round == Cut.at:
+                raise KeyboardInterrupt
+            return super().__call__(row)
+
+    monkeypatch.setattr("wflsim.drive.stop.Stop", Cut)
+    for Cut.at in range(10):
+        with pytest.raises(KeyboardInterrupt):
+            run_cell(Cell(scenario, 1, 0, folder), checkpoint_interval_s=0.0 if Cut.at % 2 else None)
+    Cut.at = -1
+    assert outcome_of(scenario, 1, folder) == expected
+    assert "in round" in status(folder)["mode"]
+    assert [entry.rounds for entry in Store().entries()] == [stored], "the store holds the good trace and nothing else"
 
 
 def test_sweeps_keep_a_failing_regime_away_from_the_good_ones(place, tmp_path, monkeypatch):

@@ -50,10 +50,10 @@ class Clock(simpy.Environment):
         return self._unlimited_timeout(delay, value)
 
 
-def refuse_blocks(blocks: float, bits: float, client: int, step_s: float) -> ScenarioError:
+def refuse_blocks(how_many: str, bits: float, client: int, step_s: float) -> ScenarioError:
     """The error for a transfer that would see more changes of its channel than can be computed in reasonable time."""
     return ScenarioError(
-        f"a transfer of {bits:.4g} bits with client {client} would last about {blocks:.3g} blocks of {step_s:.3g} s, "
+        f"a transfer of {bits:.4g} bits with client {client} would last {how_many} blocks of {step_s:.3g} s, "
         f"each with a channel of its own (at most {BLOCKS_AT_MOST} blocks can be computed): let radio.fading.time be "
         f"ergodic, which is the mean over many blocks, or make radio.fading.block longer, radio.fading.speed or "
         f"cell.speed slower, or the steps of radio.trace longer; a wider radio.bandwidth shortens the transfer"

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from wflsim.units import ratio_to_db
 from wflsim.world.bounds import BLOCKS_AT_MOST, refuse_blocks
-from wflsim.world.rates import Floats, RateRule
+from wflsim.world.rates import LN2, Floats, RateRule
+
+if TYPE_CHECKING:
+    from wflsim.world.sky import SteppedSky
 
 REFERENCE_HZ = 1e6
 """Where noise follows the band, a sky's SNR is meant on this much of it."""
@@ -43,12 +46,21 @@ class Sky(Protocol):
 class Link:
     """What a sky and a rate rule mean for a transfer of bits over a band."""
 
-    def __init__(self, sky: Sky, rule: RateRule, noise_follows_band: bool, patience_s: float) -> None:
+    def __init__(
+        self,
+        sky: Sky,
+        rule: RateRule,
+        noise_follows_band: bool,
+        patience_s: float,
+        counted: SteppedSky | None = None,
+    ) -> None:
+        """`counted`: the sky once more, if it can say beforehand in how many blocks a transfer would see it change."""
         self.sky = sky
         self.rule = rule
         self.noise_follows_band = noise_follows_band
         self.patience_s = patience_s
         self.steady = sky.steady
+        self._counted = counted
         self._looked: dict[tuple[int, float], tuple[float, float | None, float]] = {}
 
     def snr(self, client: int, band_hz: float, at_s: float) -> float:
@@ -68,8 +80,7 @@ class Link:
         snr = self.sky.snr(client, np.array([at_s]))
 
         def rate_bps(band_hz: float) -> float:
-            here = snr * (REFERENCE_HZ / band_hz) if self.noise_follows_band else snr
-            return band_hz * float(self._efficiency(here)[0])
+            return band_hz * float(self._efficiency(self._on_band(snr, band_hz))[0])
 
         return rate_bps
 
@@ -80,6 +91,7 @@ class Link:
         if self.steady:
             rate_bps = min([self.rate_bps(client, band_hz, 0.0) for client in clients])
             return (bits / rate_bps, True) if rate_bps > 0 else (self.patience_s, False)
+        self.refuse_endless(clients, bits, band_hz)
         left_bits, now_s, silent_s, blocks, seen = bits, start_s, 0.0, BLOCKS_AT_FIRST, 0
         while seen < BLOCKS_AT_MOST:
             edges_s = self.sky.edges(now_s, blocks)
@@ -100,7 +112,17 @@ class Link:
             blocks = min(2 * blocks, BLOCKS_AT_ONCE)
         # Of a transfer that is still silent nothing is known but how long it may stay so.
         waiting = self.patience_s / (now_s - start_s) if left_bits == bits else bits / (bits - left_bits)
-        raise refuse_blocks(seen * waiting, bits, clients[0], (now_s - start_s) / seen)
+        raise refuse_blocks(f"about {seen * waiting:.3g}", bits, clients[0], (now_s - start_s) / seen)
+
+    def refuse_endless(self, clients: Sequence[int], bits: float, band_hz: float) -> None:
+        """Refuse a transfer over too many blocks before it begins, where that is certain: no rule beats Shannon's."""
+        sky = self._counted
+        if sky is None or math.isinf(sky.step_s):
+            return
+        best = min(float(self._on_band(np.array([sky.best(client)]), band_hz)[0]) for client in clients)
+        seconds = bits * LN2 / (band_hz * math.log1p(best)) if best > 0 else self.patience_s
+        if seconds > BLOCKS_AT_MOST * sky.step_s:
+            raise refuse_blocks(f"at least {seconds / sky.step_s:.3g}", bits, clients[0], sky.step_s)
 
     def moved_bits(self, clients: Sequence[int], band_hz: float, start_s: float, end_s: float) -> float:
         """Bits that pass between two instants at the rate of the worst of `clients`."""
@@ -112,7 +134,7 @@ class Link:
             spans_s = np.diff(np.minimum(edges_s, end_s))
             moved_bits += float(np.sum(self._rates(clients, band_hz, edges_s[:-1]) * spans_s))
             if edges_s[-1] <= now_s:
-                raise refuse_blocks(math.inf, moved_bits, clients[0], 0.0)
+                raise refuse_blocks("infinitely many", moved_bits, clients[0], 0.0)
             now_s = float(edges_s[-1])
             blocks = min(2 * blocks, BLOCKS_AT_ONCE)
         return moved_bits
@@ -132,7 +154,10 @@ class Link:
         return seen
 
     def _snr(self, client: int, band_hz: float, at_s: Floats) -> Floats:
-        snr = self.sky.snr(client, at_s)
+        return self._on_band(self.sky.snr(client, at_s), band_hz)
+
+    def _on_band(self, snr: Floats, band_hz: float) -> Floats:
+        """From the reference band to another."""
         return snr * (REFERENCE_HZ / band_hz) if self.noise_follows_band else snr
 
     def _efficiency(self, snr: Floats) -> Floats:

@@ -69,4 +69,6 @@ def _needed_hz(upload: Upload, seconds: float, most_hz: float) -> float:
     low_hz = most_hz * rate_bps / most_bps
     while upload.rate_bps(low_hz) > rate_bps:
         low_hz /= 16.0
-    return float(brentq(lambda hz: upload.rate_bps(hz) - rate_bps, low_hz, most_hz, xtol=1e-300, rtol=1e-14))
+    # In logarithms: where the power is the limit, a band of any width carries nearly the same.
+    low, high = math.log(low_hz) - 1e-9, math.log(most_hz)
+    return math.exp(brentq(lambda log: upload.rate_bps(math.exp(log)) - rate_bps, low, high, xtol=1e-15, rtol=1e-15))

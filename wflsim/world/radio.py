@@ -149,7 +149,7 @@ class Radio:
     def _link(spec: RadioSpec, sky: SteppedSky, seed: int, direction: str) -> Link:
         if spec.fading is not None and spec.fading.time == "block":
             sky = FadedSky(sky, Fading(spec.fading, spec.carrier, seed, direction))
-        return Link(sky, rate_rule(spec), spec.noise_follows_band, spec.patience)
+        return Link(sky, rate_rule(spec), spec.noise_follows_band, spec.patience, counted=sky)
 
 
 def rate_rule(spec: RadioSpec) -> RateRule:

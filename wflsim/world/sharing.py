@@ -47,7 +47,7 @@ class SharedFlow(Flow):
         if self.blocks > BLOCKS_AT_MOST:
             passed = self.bits / max(self.bits - self.left_bits, 1e-300)
             step_s = (now_s - self.begun_s) / self.blocks
-            raise refuse_blocks(self.blocks * passed, self.bits, self.clients[0], step_s)
+            raise refuse_blocks(f"about {self.blocks * passed:.3g}", self.bits, self.clients[0], step_s)
 
 
 class EqualShare:
@@ -69,6 +69,7 @@ class EqualShare:
     def start(self, clients: Sequence[int], bits: float | Load) -> SharedFlow:
         # The SNR is the same on every share of the band, so the whole of it stands for any.
         flow = SharedFlow(clients, bits(self.band_hz) if callable(bits) else bits, self.band_hz, self.env.now)
+        self.link.refuse_endless(clients, flow.bits, self.band_hz)
         flow.event = self.env.event()
         self._advance()
         self._active += 1
@@ -194,6 +195,7 @@ class NoisyShare:
     def start(self, clients: Sequence[int], bits: float | Load) -> SharedFlow:
         flow = SharedFlow(clients, 0.0 if callable(bits) else bits, self.band_hz, self.env.now)
         flow.load = bits if callable(bits) else None
+        self.link.refuse_endless(clients, flow.bits, self.band_hz)
         flow.event = self.env.event()
         self._settle()
         self._flows.append(flow)
@@ -239,6 +241,7 @@ class NoisyShare:
         for flow in self._flows:
             if flow.load is not None and flow.begun_s == self.env.now:
                 flow.bits = flow.left_bits = flow.load(share_hz)
+                self.link.refuse_endless(flow.clients, flow.bits, self.band_hz)
         self._set_alarm()
 
     def _set_alarm(self) -> None:

@@ -29,6 +29,9 @@ class SteppedSky(Sky, Protocol):
     def step_s(self) -> float:
         """The shortest time between two changes; inf for a steady sky."""
 
+    def best(self, client: int) -> float:
+        """An SNR that the client does not exceed, on the reference band, for as long as a transfer may take."""
+
 
 class ConstantSky:
     """The same SNR for ever."""
@@ -44,6 +47,9 @@ class ConstantSky:
 
     def edges(self, start_s: float, blocks: int) -> Floats:
         return np.array([start_s, math.inf])
+
+    def best(self, client: int) -> float:
+        return self._snr[client % len(self._snr)]
 
 
 class Terrain:
@@ -69,6 +75,12 @@ class Terrain:
         if client not in self._steady_gain:
             self._steady_gain[client] = float(self._gain(client, np.zeros(1))[0])
         return np.full(len(at_s), self._steady_gain[client])
+
+    def best_gain(self) -> float:
+        """Nearest to the base station, in sight, in the light of six sigma."""
+        near_m, sight = np.array([self._placement.min_distance_m]), np.ones(1, dtype=np.bool_)
+        loss_db = float(self._model.loss_db(near_m, sight, self._carrier_hz)[0])
+        return db_to_ratio(6 * max(shadow.sigma_db for shadow in self._shadows.values()) - loss_db)
 
     def _gain(self, client: int, at_s: Floats) -> Floats:
         x, y = self._placement.position(client, at_s)
@@ -105,6 +117,9 @@ class TerrainSky:
     def edges(self, start_s: float, blocks: int) -> Floats:
         return np.array([start_s, math.inf]) if self.steady else uniform_edges(start_s, blocks, self.step_s)
 
+    def best(self, client: int) -> float:
+        return self._power_w[client % len(self._power_w)] * self._terrain.best_gain() / self._noise_w
+
 
 class PowerControl:
     """Open loop: the power that would arrive as `target_w` if `share` of the path loss were made up for, in dB."""
@@ -135,6 +150,9 @@ class FadedSky:
 
     def edges(self, start_s: float, blocks: int) -> Floats:
         return np.array([start_s, math.inf]) if self.steady else uniform_edges(start_s, blocks, self.step_s)
+
+    def best(self, client: int) -> float:
+        return 10 * self._under.best(client)
 
 
 def quantised(at_s: Floats, step_s: float) -> Floats:

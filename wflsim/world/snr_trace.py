@@ -66,6 +66,7 @@ class TraceSky:
         trace = read_trace(spec.file)
         self._start_s = trace.time_s
         self._period_s = trace.period_s
+        self._best = np.power(10.0, trace.snr_db.max(axis=0) / 10.0)
         self._snr = np.where(trace.snr_db > NO_COVERAGE_DB, np.power(10.0, trace.snr_db / 10.0), 0.0)
 
     def snr(self, client: int, at_s: Floats) -> Floats:
@@ -84,6 +85,9 @@ class TraceSky:
     def step_s(self) -> float:
         """The shortest time between two changes."""
         return float(np.diff(self._start_s).min())
+
+    def best(self, client: int) -> float:
+        return float(self._best[client % len(self._best)])
 
     def _within(self, at_s: Floats) -> Floats:
         # An edge computed as n periods + offset may come out a hair before it.
