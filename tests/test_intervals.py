@@ -38,10 +38,10 @@ def test_costs_are_covered_and_little_wider_than_students_t_where_that_covers(ki
 
 
 def test_the_interval_by_hand():
-    """Costs 1, e, e^2: the logarithms have mean 1 and s = 1; t(2) = 4.3027."""
+    """Costs 1, e, e^2: the logarithms have s = 1; with two degrees of freedom t = (2p - 1) / sqrt(2p(1 - p))."""
     costs = [1.0, math.e, math.e**2]
     held = Interval.of_costs(costs)
-    factor = math.exp(4.302652729911275 * math.sqrt(1 / 3 + 1 / 4))
+    factor = math.exp(0.95 / math.sqrt(2 * 0.975 * 0.025) * math.sqrt(1 / 3 + 1 / 4))
     assert held.mean == pytest.approx(sum(costs) / 3)
     assert (held.low, held.high) == pytest.approx((held.mean / factor, held.mean * factor), rel=1e-12)
 

@@ -16,7 +16,8 @@ from wflsim.tune.costs import reach
 
 
 def noisy(slow: float, noise: float, seed: int, rounds: int = 300) -> np.ndarray:
-    return 0.9 * (1 - np.exp(-np.arange(1, rounds + 1) / slow)) + np.random.default_rng(seed).normal(0, noise, rounds)
+    level = 0.9 * (1 - np.exp(-np.arange(1, rounds + 1) / slow))
+    return np.minimum(1.0, level + np.random.default_rng(seed).normal(0, noise, rounds))
 
 
 def frame(values, every=1):
