@@ -119,8 +119,10 @@ def test_a_cell_of_a_sweep_is_the_run_of_its_regime(tmp_path, monkeypatch):
     for name in runs.columns:
         assert ours[name].tolist() == runs[name].tolist(), name
     joined = compare([tmp_path / "sweep", tmp_path / "run"])
-    assert set(joined.lines["policy"]) == {"fedavg", "drdm", "fedavg (run)", "drdm (run)"}
-    assert (joined.lines["regime"] == "snr 10 dB, bandwidth 100 kHz").sum() == 4
+    assert set(joined.lines["policy"]) == {"fedavg", "drdm"}, "the same seeds of the same policy in the same world are the same runs"
+    here = joined.lines[joined.lines["regime"] == "radio.snr 10 dB, radio.bandwidth 100 kHz"]
+    assert list(here["seeds"]) == [len(scenario.seeds)] * 2
+    assert joined.keys == ["radio.snr", "radio.bandwidth"]
 
 
 def test_live_cells_stand_alone_and_their_regimes_are_their_own(tmp_path):

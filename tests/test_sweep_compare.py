@@ -13,7 +13,11 @@ from test_store import SMALL
 
 import wflsim
 from wflsim.compare import compare
+from wflsim.differences import differences
 from wflsim.errors import StoreError
+from wflsim.joining import saving
+from wflsim.report.compose import compose
+from wflsim.report.material import gather
 from wflsim.scenario import build
 from wflsim.scenario.source import parse
 from wflsim.tables import Interval
@@ -53,7 +57,8 @@ def test_policies_of_two_folders_meet_and_are_paired_on_common_seeds(folders):
 
 def test_another_world_is_another_regime(folders):
     found = compare([folders / "averaging", folders / "robust", folders / "elsewhere"])
-    assert list(found.lines["regime"]) == ["averaging", "averaging", "elsewhere"]
+    assert list(found.lines["regime"]) == ["radio.snr 10 dB", "radio.snr 10 dB", "radio.snr 0 dB"]
+    assert list(found.lines["radio.snr"]) == ["10 dB", "10 dB", "0 dB"]
     assert len(found.pairs) == 1, "nothing to compare with in the other world"
 
 
@@ -73,3 +78,75 @@ def test_what_is_not_a_result_folder_is_refused(folders):
     (folders / "robust/run.json").write_text(json.dumps({"kind": "tune"}))
     with pytest.raises(StoreError, match="holds a tune; compare joins the folders of `wflsim run`, sweeps included"):
         compare([folders / "robust"])
+
+
+def test_worlds_that_share_a_name_are_told_apart_by_what_differs(tmp_path):
+    """README's own example: two folders of one scenario, one with --set radio.snr='0 dB'. Their energies are not one mean."""
+    for name, more in (("near", []), ("far", ["radio.snr=0 dB"]), ("whole", ["train.quantise=8"])):
+        wflsim.run(small(TARGET, "seeds=[0, 1]", *more), tmp_path / name, workers=1)
+    found = compare([tmp_path / "near", tmp_path / "far", tmp_path / "whole"])
+    assert found.keys == ["radio.snr", "train.quantise"]
+    policies = found.lines["policy"].nunique()
+    assert found.lines[found.keys].drop_duplicates().to_numpy().tolist() == [["10 dB", "none"], ["0 dB", "none"], ["10 dB", "8"]]
+    assert list(found.lines["seeds"]) == [2] * 3 * policies, "never four seeds of two worlds"
+    for i, name in enumerate(("near", "far", "whole")):
+        own = wflsim.Results(tmp_path / name).summary
+        assert found.lines["energy_j"].tolist()[i * policies : (i + 1) * policies] == own["energy_j"].tolist()
+
+
+def test_the_page_of_the_same_folders_says_the_same(tmp_path):
+    both = "policies=[{name: fedavg, m: 4, tau: 3, eta: 0.1}, {name: drdm, m: 4, tau: 3, eta: 0.1}]"
+    for name, more in (("near", []), ("far", ["radio.snr=0 dB"])):
+        wflsim.run(small(TARGET, both, "seeds=[0, 1, 2]", *more), tmp_path / name, workers=1)
+    found = compare([tmp_path / "near", tmp_path / "far"])
+    page = compose(gather([tmp_path / "near", tmp_path / "far"]))
+    (table,) = (table for table in page.tables if table.id == "pairs")
+    held = [dict(zip(table.names, (cell.text for cell in row), strict=True)) for row in table.rows]
+    assert [row["radio.snr"] for row in held] == ["10 dB", "0 dB"]
+    for row, line, opening in zip(held, found.pairs.to_dict("records"), page.openings, strict=True):
+        assert (row["best"], row["against"]) == (line["against"], line["policy"])
+        assert row["saved"] == saving(line)
+        assert row["told_apart"] == ("yes" if line["told_apart"] else "no")
+        assert ("is told apart" in opening.sure) == line["told_apart"]
+
+
+def test_the_same_policy_in_two_folders_is_one_with_more_seeds_and_another_tau_is_another(tmp_path):
+    for name, tau, seeds in (("a", 3, "[0, 1]"), ("b", 3, "[1, 2]"), ("c", 5, "[0, 1]")):
+        wflsim.run(small(TARGET, f"policies=[{{name: drdm, m: 4, tau: {tau}, eta: 0.1}}]", f"seeds={seeds}"), tmp_path / name, workers=1)
+    found = compare([tmp_path / "a", tmp_path / "b", tmp_path / "c"])
+    assert dict(zip(found.lines["policy"], found.lines["seeds"], strict=True)) == {"drdm (tau 3)": 3, "drdm (tau 5)": 2}
+    assert list(found.lines["regime"]) == ["", ""]
+    together = compare([tmp_path / "a", tmp_path / "b"])
+    assert dict(zip(together.lines["policy"], together.lines["seeds"], strict=True)) == {"drdm": 3}
+
+
+def test_an_interrupted_folder_is_answered_with_a_sentence(folders):
+    """What a kill leaves: a folder without any finished run, runs without tables, a sweep without cells."""
+    runs = sorted((folders / "robust").glob("drdm/seed-*"))
+    (runs[0] / "status.json").write_text(json.dumps({"status": "running", "reason": "", "mode": ""}))
+    (runs[0] / "rounds.csv").unlink()
+    found = compare([folders / "robust", folders / "averaging"])
+    assert dict(zip(found.lines["policy"], found.lines["seeds"], strict=True)) == {"drdm": 2, "fedavg": 3}
+    assert found.notes == [f"{folders / 'robust'}: 1 of 3 runs have not ended and are left out"]
+    for path in runs:
+        (path / "status.json").unlink()
+    with pytest.raises(StoreError, match="no run of it has ended yet; run it again, it goes on where it stopped"):
+        compare([folders / "robust"])
+    for path in sorted((folders / "averaging").glob("fedavg/seed-*")):
+        (path / "rounds.csv").unlink()
+    with pytest.raises(StoreError, match="its tables cannot be read"):
+        compare([folders / "averaging"])
+    done = subprocess.run([sys.executable, "-m", "wflsim", "compare", "robust"], cwd=folders, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+
+
+def test_values_are_written_as_people_write_them():
+    one = small("radio.bandwidth=180 kHz", "radio.power=100 mW", "devices.frequency=600 MHz", "radio.snr=-5 dB").model_dump(mode="json")
+    two = small("radio.bandwidth=1 MHz", "radio.power=20 dBm", "devices.frequency=1 GHz", "radio.snr=[10 dB, 0 dB]", "model={name: mlp, hidden: [8]}",
+                "radio.patience=30 s").model_dump(mode="json")  # fmt: skip
+    first, second = differences([one, two])
+    assert first == {"radio.snr": "-5 dB", "radio.bandwidth": "180 kHz", "radio.patience": "10 s", "devices.frequency": "600 MHz", "model.name": "linear", "model.hidden": "-"}
+    assert second == {"radio.snr": "[10 dB, 0 dB]", "radio.bandwidth": "1 MHz", "radio.patience": "30 s", "devices.frequency": "1 GHz", "model.name": "mlp", "model.hidden": "8"}
+    near = differences([{"a": 0.1}, {"a": 0.1 + 1e-12}])
+    assert near[0] != near[1], "what differs is never shown as the same"

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from wflsim.scenario.schema import Scenario
 from wflsim.units import ratio_to_db
 
 ABSENT = "-"
@@ -94,6 +93,8 @@ def _plain(value: Any) -> Any:
 
 @cache
 def _schema() -> dict[str, Any]:
+    from wflsim.scenario.schema import Scenario  # a page of one folder needs neither the world nor its clock
+
     return Scenario.model_json_schema()
 
 

@@ -39,7 +39,7 @@ class Interval:
 
         The factor is that of Cox's interval for a log-normal mean with Student's quantile (Olsson 2005), exp(+-t
         sqrt(s^2/n + s^4/(2(n-1)))), s the standard deviation of the logarithms. Student's t covers 86 % instead of
-        95 % of log-normal costs with CV 1 at n=5; this covers 93.5 % or more, and at CV 0.1 is 1 % wider
+        95 % of log-normal costs with CV 1 at n=5; this covers 93.4 % or more, and at CV 0.1 is 1 % wider
         (`reports/statistics/interval_coverage.md`). One value far below the others makes s huge without making the
         mean uncertain, so s counts up to LOG_SPREAD times the coefficient of variation. Zeros have no logarithm:
         then it is Student's t.

@@ -37,10 +37,10 @@ def unequal_noise(rounds: pd.DataFrame, target: Mapping[str, Any]) -> str | None
         return None
     size = f"about {known[loud]:.0f} rounds" if known[loud] < 1000 else "more rounds than can be told"
     return (
-        f"near the target, noise moves the round in which the {target['metric']} accuracy of {loud} shows it by {size}, "
-        f"that of {quiet} by {known[quiet]:.1f}; with single evaluations (hold: {target.get('hold', 1)}) the comparison "
-        f"then depends on evaluate_every. stop.target.window: 20 instead of hold judges means over 20 rounds, which do "
-        f"not"
+        f"near the target, noise moves the round in which the {target['metric']} accuracy of {loud} shows it by "
+        f"{size}, that of {quiet} by {known[quiet]:.1f}; with single evaluations (hold: {target.get('hold', 1)}) the "
+        f"comparison then depends on evaluate_every. stop.target.window: 20 instead of hold judges means over 20 "
+        f"rounds, which do not"
     )
 
 

@@ -101,7 +101,7 @@ def _labelled(parts: Sequence[Part]) -> list[tuple[Part, str]]:
         fresh = part.runs
         for other in earlier:
             common = fresh.merge(other.runs, on="seed", suffixes=("", "_other"))
-            if (common["energy_j"] != common["energy_j_other"]).any():
+            if not np.allclose(common["energy_j"], common["energy_j_other"], rtol=1e-9, atol=0.0):
                 label, fresh = f"{label} ({part.folder})", part.runs
                 break
             fresh = fresh[~fresh["seed"].isin(other.runs["seed"])]

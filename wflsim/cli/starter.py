@@ -32,5 +32,5 @@ devices:
 # When a run ends: whichever comes first
 stop:
   rounds: 60
-  target: {{metric: worst, accuracy: 0.8}}
+  target: {{metric: worst, accuracy: 0.8, window: 20}}   # the mean over 20 rounds: one lucky round does not count
 """
