@@ -12,7 +12,7 @@ from wflsim.drive.replay import Replay
 from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TuneSpec
-from wflsim.tune.choice import Floats
+from wflsim.tune.chance import Floats
 from wflsim.tune.costs import cost_of, energy_column
 from wflsim.world.carrier import World
 
