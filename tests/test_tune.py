@@ -24,7 +24,6 @@ from wflsim.tune.folder import tables, tune
 from wflsim.tune.published import rounds_law
 from wflsim.tune.search import Progress, search
 from wflsim.tune.study import study
-from wflsim.tune.words import answer
 
 ROOT = Path(__file__).parent.parent
 # wireless.md section 4: tau* and joules, SNR -10 ... 20 dB down, 1, 2, 5, 10, 20 MHz across

@@ -43,14 +43,14 @@ class Candidates(Protocol):
 def search(taus: Sequence[int], candidates: Candidates) -> set[int]:
     """Carry on until nothing can change tau* or its 5 % set in any regime; returns the taus that were given up."""
     given_up: set[int] = set()
+    states = {tau: candidates.progress(tau) for tau in taus}
+    spent = {tau: _means(state.cost) for tau, state in states.items()}
     while True:
-        states = {tau: candidates.progress(tau) for tau in taus if tau not in given_up}
-        spent = {tau: _means(state.cost) for tau, state in states.items()}
         limit = np.full_like(next(iter(spent.values())), np.inf)
         for tau, state in states.items():
             if state.done and state.reached.all():
                 limit = np.minimum(limit, (1 + SLACK) * spent[tau])
-        waiting = [tau for tau, state in states.items() if not state.done]
+        waiting = [tau for tau, state in states.items() if not state.done and tau not in given_up]
         hopeful = {tau: np.any(spent[tau] <= limit, axis=1) for tau in waiting}
         given_up |= {tau for tau in waiting if not hopeful[tau].any()}
         wanted: set[int] = set()
@@ -61,6 +61,9 @@ def search(taus: Sequence[int], candidates: Candidates) -> set[int]:
         if not wanted:
             return given_up
         candidates.extend(sorted(wanted))
+        for tau in wanted:
+            states[tau] = candidates.progress(tau)
+            spent[tau] = _means(states[tau].cost)
 
 
 def _means(cost: Floats) -> Floats:
