@@ -15,21 +15,19 @@ import numpy as np
 
 from wflsim.curve import Curve
 from wflsim.digest import learning_digest
-from wflsim.drive.loop import drive
-from wflsim.drive.replay import Replay
 from wflsim.drive.stop import StopSpec, Target
 from wflsim.engines import Engine
 from wflsim.errors import StoreError, WflsimError
 from wflsim.files import Busy
 from wflsim.learning.metrics import metrics
-from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
+from wflsim.record import TraceRound
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TuneSpec
 from wflsim.store import Store
-from wflsim.tune.costs import Reach, cost_of, energy_column, reach
+from wflsim.tune.costs import Reach, reach
 from wflsim.tune.search import Progress
 from wflsim.tune.ticks import Tick, Watch
-from wflsim.world.carrier import World
+from wflsim.tune.walk import End, Walk
 
 BLOCKS = 40
 """A candidate is carried on by this part of its rounds at a time."""
@@ -57,20 +55,6 @@ def train(job: Job) -> int:
         return len(curve.trace) - curve.known
 
 
-class End(NamedTuple):
-    """How one curve stands in one regime."""
-
-    cost: float
-    """Spent to the target, or so far."""
-    reached: bool
-    """Within the budgets."""
-    diverged: bool
-    exhausted: bool
-    """stop.energy or stop.time is spent, and the target was not reached."""
-    attained: float
-    """Accuracy at the last evaluation, in the target's metric; 0 before the first."""
-
-
 class Line:
     """One tau with one seed, and what it costs in each regime."""
 
@@ -83,7 +67,7 @@ class Line:
         """It diverged: there is no further round."""
         self._reach = Reach(None, False)
         self._stop: StopSpec = scenario.stop
-        self._worlds: list[_Walk] | None = None
+        self._worlds: list[Walk] | None = None
         self._specs = worlds
         self._tune = spec
 
@@ -110,7 +94,7 @@ class Line:
     def ends(self, target: Target) -> list[End]:
         """Per regime: what it cost to the target or so far, and how it stands."""
         if self._worlds is None:
-            self._worlds = [_Walk(spec, self.seed, self.flops, self._tune) for spec in self._specs]
+            self._worlds = [Walk(spec, self.seed, self.flops, self._tune) for spec in self._specs]
         # Once the target shows, the run may prove to have reached it there: what follows is not yet certain to count.
         first = self._reach.first
         upto = len(self.trace) if first is None or (self.finished and self.hit is None) else first + 1
@@ -122,53 +106,13 @@ class Line:
                 walk.rest()
         return found
 
-    def _end(self, walk: _Walk, target: Target) -> End:
+    def _end(self, walk: Walk, target: Target) -> End:
         reached = self.hit is not None and walk.rounds > self.hit
         exhausted = walk.broke and not reached
         seen = reversed(self.trace[: walk.rounds])
         last = next((entry.evaluation for entry in seen if entry.evaluation is not None), None)
         attained = metrics(last.accuracy)[target.metric] if last is not None else None
         return End(walk.cost, reached, self.ended and not reached and not exhausted, exhausted, attained or 0.0)
-
-
-class _Walk:
-    """One curve in one world, as far as it has come."""
-
-    def __init__(self, scenario: Scenario, seed: int, flops: float, spec: TuneSpec) -> None:
-        self._scenario, self._seed, self._spec = scenario, seed, spec
-        self._world: World | None = World(scenario.world, scenario.clients, seed, flops)
-        self.rounds = 0
-        self._energy_j = self._full_j = self._time_s = 0.0
-        self._column = energy_column(spec)
-        self.broke = False
-        """stop.energy or stop.time is spent."""
-
-    @property
-    def cost(self) -> float:
-        return cost_of(self._spec, self._energy_j, self._time_s)
-
-    def advance(self, trace: Sequence[TraceRound]) -> None:
-        if self._world is not None and self.rounds < len(trace) and not self.broke:
-
-            def enough(row: RoundRow) -> str | None:
-                return "known" if self.broke or row.round + 1 >= len(trace) else None
-
-            source, clients = Replay(trace, elsewhere=True), self._scenario.clients
-            drive(source, self._world, self, enough, clients, self._seed, start=self.rounds)
-
-    def rest(self) -> None:
-        """Done with: a world of many clients is not small."""
-        self._world = None
-
-    def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
-        stop = self._scenario.stop
-        self._energy_j += getattr(row, self._column)
-        self._full_j += row.energy_j
-        self._time_s = row.end_s
-        self.rounds = entry.round + 1
-        self.broke = (stop.energy is not None and self._full_j >= stop.energy) or (
-            stop.time is not None and self._time_s >= stop.time
-        )
 
 
 class Trained:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from wflsim.curve import why_live
-from wflsim.drive.stop import ALL_ROUNDS, Target
+from wflsim.drive.stop import Target
 from wflsim.engines import engine
 from wflsim.errors import ReplayRefused, ScenarioError, WflsimError
 from wflsim.policies.registry import PolicySpec
@@ -22,8 +22,9 @@ from wflsim.sweep.cells import plan
 from wflsim.sweep.regimes import Regime, regimes
 from wflsim.sweep.run import compute
 from wflsim.tune.choice import Choice, choose
-from wflsim.tune.costs import UNITS, cost_of_facts
+from wflsim.tune.costs import UNITS
 from wflsim.tune.curves import Trained
+from wflsim.tune.live import Run, choose_among
 from wflsim.tune.search import Progress, search
 from wflsim.tune.ticks import Tick, Watch, runs_finished
 
@@ -172,28 +173,6 @@ def _rows(states: Sequence[Progress], name: str, row: int) -> Any:
     return np.array([getattr(state, name)[row] for state in states])
 
 
-class _Run(NamedTuple):
-    """One finished co-simulation."""
-
-    facts: dict[str, Any]
-    """Empty if it diverged in its first round."""
-    status: str
-    reason: str
-
-    @property
-    def reached(self) -> bool:
-        return bool(self.facts.get("reached"))
-
-    @property
-    def diverged(self) -> bool:
-        return self.status == "diverged" and not self.reached
-
-    @property
-    def exhausted(self) -> bool:
-        """A budget was spent or nobody was left: more rounds would not help."""
-        return not self.reached and not self.diverged and self.reason != ALL_ROUNDS
-
-
 def _live(
     found: Study, label: str, policy: int, taus: list[int], because: Sequence[str | None], workers: int,
     engine_name: str, say: Say, watch: Watch,
@@ -218,21 +197,14 @@ def _live(
     missing = [finished.failure for finished in done.values() if finished.record is None]
     if missing:
         raise WflsimError(f"{label}: {len(missing)} runs failed twice, so no tau can be chosen: {missing[0]}")
-    runs: dict[tuple[int, int, int], _Run] = {}
+    runs: dict[tuple[int, int, int], Run] = {}
     for tau, column in zip(taus, cells, strict=True):
         for cell in column:
             record = done[cell.name].record or {}
-            runs[tau, cell.regime, cell.seed] = _Run(record["facts"], record["status"], record["reason"])
-    final = f"final_{found.target.metric}"
+            runs[tau, cell.regime, cell.seed] = Run(record["facts"], record["status"], record["reason"])
     for regime in found.regimes:
         table = [[runs[tau, regime.number, seed] for seed in regime.scenario.seeds] for tau in taus]
-        # a run that diverged in its first round has spent nothing that was recorded; `choose` gives it no cost
-        cost = np.array([[cost_of_facts(found.spec, run.facts) if run.facts else 0.0 for run in row] for row in table])
-        reached = np.array([[run.reached for run in row] for row in table])
-        diverged = np.array([[run.diverged for run in row] for row in table])
-        exhausted = np.array([[run.exhausted for run in row] for row in table])
-        attained = np.nan_to_num(np.array([[run.facts.get(final, 0.0) for run in row] for row in table]))
-        found.choices[label, regime.number] = choose(taus, cost, reached, None, diverged, exhausted, attained)
+        found.choices[label, regime.number] = choose_among(taus, table, found.spec, found.target.metric)
     first = found.regimes[0].number
     for tau in taus:
         for seed in found.regimes[0].scenario.seeds:
