@@ -18,7 +18,7 @@ from wflsim.policies.registry import PolicySpec
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TuneSpec
 from wflsim.store import Store
-from wflsim.sweep.cells import plan
+from wflsim.sweep.cells import Cell, plan
 from wflsim.sweep.regimes import Regime, regimes
 from wflsim.sweep.run import compute
 from wflsim.tune.choice import Choice, choose
@@ -91,7 +91,7 @@ def study(
         if spec.rounds_to_target is not None:
             _published(found, label, number, taus, variants, worlds)
             continue
-        _refuse_learning_keys(scenario, worlds)
+        refuse_learning_keys(scenario, worlds)
         because = [why_live(world.world, world.policies[number]) for world in worlds]
         if any(because):
             _live(found, label, number, taus, because, workers, engine_name, say, tell)
@@ -123,7 +123,7 @@ def with_tau(scenario: Scenario, policy: int, tau: int) -> Scenario:
     return scenario.model_copy(update={"policies": policies, "sweep": None, "tune": None})
 
 
-def _refuse_learning_keys(scenario: Scenario, worlds: Sequence[Scenario]) -> None:
+def refuse_learning_keys(scenario: Scenario, worlds: Sequence[Scenario]) -> None:
     """Regimes of a map are worlds; another data set or policy is another map."""
     world_keys = {*type(scenario.world).model_fields, "sweep", "tune"}
     for number, world in enumerate(worlds):
@@ -178,12 +178,7 @@ def _live(
     engine_name: str, say: Say, watch: Watch,
 ) -> None:  # fmt: skip
     """Where the world can change the learning, every (tau, seed, regime) is trained in its own world."""
-    changed = [
-        [Regime(regime.number, regime.values, _only(with_tau(regime.scenario, policy, tau), policy))
-         for regime in found.regimes]
-        for tau in taus
-    ]  # fmt: skip
-    cells = [plan(found_at) for found_at in changed]
+    cells = live_cells(found.regimes, policy, taus)
     live = sum(not cell.exact for column in cells for cell in column) or sum(map(len, cells))
     seeds = len(found.regimes[0].scenario.seeds)
     reason = next(words for words in because if words)
@@ -214,6 +209,14 @@ def _live(
             )
     if len(found.regimes) > 1:
         found.notes.append(f"{label}: rounds to target depend on the regime; curves.csv holds those of regime {first}")
+
+
+def live_cells(found: Sequence[Regime], policy: int, taus: Sequence[int]) -> list[list[Cell]]:
+    """Per tau, every (regime, seed) of one policy that is trained in its own world."""
+    return [
+        plan([Regime(each.number, each.values, _only(with_tau(each.scenario, policy, tau), policy)) for each in found])
+        for tau in taus
+    ]
 
 
 def _only(scenario: Scenario, policy: int) -> Scenario:
