@@ -1,11 +1,7 @@
 """What `wflsim check` says about a valid scenario: one round of every policy is rehearsed, so that bits, joules and
-the expected duration are measured, not guessed."""
+the expected duration are measured, not guessed; then how much `run` and `tune` would have to do."""
 
 from __future__ import annotations
-
-import os
-from time import perf_counter
-from typing import NamedTuple
 
 import numpy as np
 from rich.console import Group
@@ -13,57 +9,43 @@ from rich.table import Table
 from rich.text import Text
 
 from wflsim.answer import duration, si
-from wflsim.drive.loop import drive
-from wflsim.drive.training import Training
-from wflsim.learning.build import build
-from wflsim.learning.trainer import Learner
+from wflsim.cli.forecast import forecast_run, forecast_tune, words
+from wflsim.cli.rehearsal import Stage
+from wflsim.errors import ScenarioError
 from wflsim.policies.base import Policy
-from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
 from wflsim.scenario import Scenario
-from wflsim.world.carrier import World
 from wflsim.world.spec import influences, remarks
 
 
-class _Last:
-    """A sink that keeps the one row."""
-
-    row: RoundRow
-
-    def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
-        self.row = row
-
-
-class Fact(NamedTuple):
-    """One policy's column, and the wall seconds one of its runs may take."""
-
-    rows: dict[str, str]
-    run_s: float
-
-
 def preview(scenario: Scenario) -> Group:
-    """Clients, model, payload, memory, mode and duration, a column per policy; below, what to know beforehand."""
-    seed = scenario.seeds[0]
-    learner = build(scenario.data, scenario.partition, scenario.model, scenario.train, scenario.clients, seed)
-    blank = learner.snapshot()
-    facts = []
-    for policy in scenario.policies:
-        learner.restore(blank)
-        facts.append(_fact(scenario, policy, learner))
-    workers = min(os.cpu_count() or 1, len(scenario.seeds) * len(scenario.policies))
-    total_s = sum(fact.run_s for fact in facts) * len(scenario.seeds) / workers
+    """Clients, model, payload, memory and mode, a column per policy; below, the work of the whole, and remarks."""
+    stage = Stage()
+    facts = [_fact(scenario, policy, stage) for policy in range(len(scenario.policies))]
+    learner, _ = stage.learner(scenario)
     sizes = learner.samples
     table = Table(title_justify="left")
     table.title = (
         f"{scenario.clients} clients with {min(sizes)} to {max(sizes)} samples, model {scenario.model.name} of "
-        f"{learner.parameters} parameters, {len(scenario.seeds)} seeds on {workers} workers: "
-        f"at most about {duration(total_s)}"
+        f"{learner.parameters} parameters, {len(scenario.seeds)} seeds"
     )
     table.add_column("")
     for label in scenario.labels:
         table.add_column(label, justify="right")
-    for name in facts[0].rows:
-        table.add_row(name, *(fact.rows[name] for fact in facts))
-    return Group(table, *(Text(remark) for remark in remarks(scenario.world)))
+    for name in facts[0]:
+        table.add_row(name, *(fact[name] for fact in facts))
+    lines = [words("run", forecast_run(scenario, stage))]
+    if scenario.tune is not None:
+        lines.append(_tuning(scenario, stage))
+    return Group(table, *(Text(line) for line in (*lines, *remarks(scenario.world))))
+
+
+def _tuning(scenario: Scenario, stage: Stage) -> str:
+    if scenario.stop.target is None:
+        return "`wflsim tune`: needs a target: stop.target in the scenario, or --target 0.8"
+    try:
+        return words("tune", forecast_tune(scenario, stage))
+    except ScenarioError as error:
+        return f"`wflsim tune` would refuse: {error}"
 
 
 def mode(scenario: Scenario, policy: Policy) -> str:
@@ -76,24 +58,20 @@ def mode(scenario: Scenario, policy: Policy) -> str:
     return "live; its trace replays exactly in other regimes"
 
 
-def _fact(scenario: Scenario, policy: Policy, learner: Learner) -> Fact:
-    seed, sink = scenario.seeds[0], _Last()
-    training = Training(policy, learner, seed)
-    world = World(scenario.world, scenario.clients, seed, learner.flops_per_sample)
-    began_s = perf_counter()
-    drive(training, world, sink, lambda row: "one round", scenario.clients, seed)
-    run_s = (perf_counter() - began_s) * scenario.stop.rounds
-    row = sink.row
-    vectors = sum(len(rows) for store, rows in learner.snapshot().items() if store != "scratch")
-    memory_bytes = vectors * scenario.clients * learner.parameters * np.dtype(scenario.train.dtype).itemsize
-    rows = {
-        "learner and carrier": mode(scenario, policy),
-        "sent up in a round": si(row.up_bits, "bit"),
-        "received in a round": si(row.down_bits, "bit"),
-        "simulated time of a round": duration(row.end_s),
-        "energy of a round": si(row.energy_j, "J"),
+def _fact(scenario: Scenario, policy: int, stage: Stage) -> dict[str, str]:
+    """One policy's column."""
+    found = stage.rehearse(scenario, policy)
+    learner, row = stage.learner(scenario)[0], found.row
+    memory_bytes = found.vectors * scenario.clients * learner.parameters * np.dtype(scenario.train.dtype).itemsize
+    run_s = found.setup_s + (found.train_s + found.carry_s) * scenario.stop.rounds
+    never = f"no round can begin: {found.reason}"
+    return {
+        "learner and carrier": mode(scenario, scenario.policies[policy]),
+        "sent up in a round": si(row.up_bits, "bit") if row else never,
+        "received in a round": si(row.down_bits, "bit") if row else never,
+        "simulated time of a round": duration(row.end_s) if row else never,
+        "energy of a round": si(row.energy_j, "J") if row else never,
         "client memories, at most": si(memory_bytes, "B"),
         "rounds, at most": str(scenario.stop.rounds),
         "computing time of a run, at most": duration(run_s),
     }
-    return Fact(rows, run_s)

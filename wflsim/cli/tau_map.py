@@ -9,13 +9,20 @@ from rich.table import Table
 from rich.text import Text
 
 from wflsim.answer import percent
-from wflsim.tune.choice import Choice
+from wflsim.tune.choice import Candidate, Choice
 from wflsim.tune.costs import shown
 from wflsim.tune.study import Study
+from wflsim.tune.words import chance
 
+HOLLOW = "○"
+"""Beside a tau that stop.rounds cut off and that could still win, or a tau* that such a tau could still beat."""
 
 def tau_map(found: Study) -> Iterator[Table]:
-    """Per policy: a map over two keys, a line per regime otherwise; in a single regime, a line per tau."""
+    """Per policy: a map over two keys, a line per regime otherwise; in a single regime, a line per tau.
+
+    * marks tau*, ! a tau* that missed the target on some seed, ○ a tau that was cut off and could still win; "none"
+    stands where no tau reaches the target, with the nearest tau and how far it came.
+    """
     for policy in dict.fromkeys(policy for policy, _ in found.choices):
         values = [list(dict.fromkeys(regime.values[key] for regime in found.regimes)) for key in found.keys]
         if len(found.regimes) == 1:
@@ -41,12 +48,13 @@ def _map(found: Study, policy: str, rows: list[str], columns: list[str]) -> Tabl
 
 def _regimes(found: Study, policy: str) -> Table:
     table = Table(title=Text(f"{policy}: tau* (cost) by regime"), title_justify="left")
-    for title in (*found.keys, "tau* (cost)", "within 5 %", "P(reach)"):
+    for title in (*found.keys, "tau* (cost)", "on unseen seeds", "within 5 %", "P(best)", "P(reach)"):
         table.add_column(Text(title))
     for regime in found.regimes:
         choice = found.choices[policy, regime.number]
-        words = (_cell(found, choice), " ".join(map(str, choice.within5)), percent(choice.best.p_reach))
-        table.add_row(*map(Text, regime.values.values()), *words)
+        sure = chance(choice.best) if choice.best is not None else "-"
+        words = (_cell(found, choice), shown(found.spec, choice.unseen.mean), " ".join(map(str, choice.within5)))
+        table.add_row(*map(Text, regime.values.values()), *words, sure, percent(choice.nearest.p_reach))
     return table
 
 
@@ -55,15 +63,25 @@ def _taus(found: Study, policy: str, choice: Choice) -> Table:
     for title in ("tau", "cost", "95 % interval", "regret", "P(best)", "P(reach)"):
         table.add_column(title, justify="right")
     for one in choice.candidates:
-        least = ">= " if one.stopped else ""
+        least = ">= " if one.censored else ""
         low, high = shown(found.spec, one.cost.low), shown(found.spec, one.cost.high)
         bounds = f"[{low}, {high}]" if np.isfinite(one.cost.low) else "-"
-        best = "-" if np.isnan(one.p_best) else percent(one.p_best)
-        row = (f"{one.tau}{' *' if one is choice.best else ''}", f"{least}{shown(found.spec, one.cost.mean)}", bounds)
-        table.add_row(*row, f"{least}{percent(one.regret)}", best, "given up" if one.stopped else percent(one.p_reach))
+        cost = f"{least}{shown(found.spec, one.cost.mean)}" if np.isfinite(one.cost.mean) else "-"
+        regret = f"{'>= ' if one.stopped else ''}{percent(one.regret)}" if np.isfinite(one.regret) else "-"
+        mark = " *" if one is choice.best else f" {HOLLOW}" if one.could_win else ""
+        table.add_row(f"{one.tau}{mark}", cost, bounds, regret, chance(one), _reach(one))
     return table
 
 
+def _reach(one: Candidate) -> str:
+    if one.stopped:
+        return "given up"
+    return percent(one.p_reach) + (f", {one.diverged} diverged" if one.diverged else "")
+
+
 def _cell(found: Study, choice: Choice) -> str:
+    mark = HOLLOW if choice.could_win else ""
+    if choice.best is None:
+        return f"none{mark} ({choice.nearest.tau}: {percent(choice.nearest.attained)})"
     flag = "!" if choice.best.p_reach < 1 else ""
-    return f"{choice.best.tau}{flag} ({shown(found.spec, choice.best.cost.mean)})"
+    return f"{choice.best.tau}{flag}{mark} ({shown(found.spec, choice.best.cost.mean)})"

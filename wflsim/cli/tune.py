@@ -52,14 +52,16 @@ def tune(
     for remark in remarks(loaded.world):
         console.print(remark, markup=False, highlight=False)
 
-    from wflsim.tune.folder import answer, tables
+    from wflsim.cli.heartbeat import heartbeat
+    from wflsim.tune.folder import tables
     from wflsim.tune.folder import tune as ask
+    from wflsim.tune.words import answer
 
     def say(words: str) -> None:
         console.print(words, markup=False, highlight=False)
 
-    with interruptible(), console.status("training and replaying") as status:
-        folder, found = ask(loaded, folder, workers, fresh, engine, say, status.update)
+    with interruptible(), heartbeat(console) as watch:
+        folder, found = ask(loaded, folder, workers, fresh, engine, say, watch)
     leave_report(console, [folder])
     if as_json:
         result = {"answer": answer(found), "notes": found.notes, "folder": str(folder)}

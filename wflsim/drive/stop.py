@@ -10,6 +10,9 @@ from wflsim.record import RoundRow
 from wflsim.target import Watch
 from wflsim.units import Joules, Seconds, Spec
 
+ALL_ROUNDS = "all rounds done"
+"""The reason of a run that stop.rounds ended."""
+
 
 class Target(Spec):
     """An accuracy to reach, and what counts as having reached it."""
@@ -71,5 +74,5 @@ class Stop:
         if spec.time is not None and row.end_s >= spec.time:
             return "time is up"
         if row.round + 1 >= spec.rounds:
-            return "all rounds done"
+            return ALL_ROUNDS
         return None

@@ -9,7 +9,7 @@ import pandas as pd
 
 from wflsim.answer import goal_text, percent, si
 from wflsim.ranking import pair
-from wflsim.report.regimes import Sweep, Tune, best_policies, name_of, short_key
+from wflsim.report.regimes import Sweep, Tune, best_in_regimes, best_policies, name_of, short_key
 from wflsim.report.source import Folder
 from wflsim.report.wording import Fact, Opening, cost_text
 
@@ -82,26 +82,24 @@ def tune_opening(folder: Folder, tune: Tune) -> Opening:
     objective = str(folder.about.get("objective", "energy"))
     goal = goal_text(_target(folder))
     if not len(chosen):
-        return Opening(f"No τ reaches {goal}.", "", [])
-    best = chosen.iloc[int(chosen["cost"].to_numpy().argmin())]
+        return Opening(f"No τ reaches {goal}{_nearest(tune)}.", "", [])
+    winners = best_in_regimes(tune.map)
+    best = winners.iloc[int(winners["cost"].to_numpy().argmin())]
     unit = str(best.get("unit", ""))
     if chosen["regime"].nunique() == 1:
         text = f"{best['policy']} with τ = {best['tau_star']:.0f} reaches {goal} with {_cost(best, unit)}"
         for _, row in chosen[chosen["policy"] != best["policy"]].iterrows():
-            saved = f"{100 * (1 - best['cost'] / row['cost']):.0f} %"
-            text += f", {saved} less than {row['policy']} at its best τ = {row['tau_star']:.0f}"
+            text += f", {_less(best, row)} {row['policy']} at its best τ = {row['tau_star']:.0f}"
     else:
-        winner = chosen.loc[chosen.groupby("regime")["cost"].idxmin()]
-        policy = str(winner["policy"].value_counts().index[0])
+        policy = str(winners["policy"].value_counts().index[0])
         rows = chosen[chosen["policy"] == policy]
         low, high = (rows.loc[rows["tau_star"].agg(pick)] for pick in ("idxmin", "idxmax"))
         span = f"τ = {low['tau_star']:.0f} everywhere"
         if low["tau_star"] != high["tau_star"]:
             ends = (f"{row['tau_star']:.0f} ({name_of(row, tune.keys)})" for row in (low, high))
             span = f"τ from {' to '.join(ends)}"
-        wins = (
-            f" in {int((winner['policy'] == policy).sum())} of {len(winner)} regimes" if len(tune.policies) > 1 else ""
-        )
+        count = int((winners["policy"] == policy).sum())
+        wins = f" in {count} of {len(winners)} regimes" if len(tune.policies) > 1 else ""
         text = f"{policy} reaches {goal} at the least {objective}{wins} with {span}; cheapest at "
         text += f"{name_of(best, tune.keys)}: {_cost(best, unit)} with τ = {best['tau_star']:.0f}"
         if best["policy"] != policy:
@@ -114,20 +112,49 @@ def tune_opening(folder: Folder, tune: Tune) -> Opening:
         ),
         Fact("its cost", cost_text(best["cost"], unit), _range(best, unit)),
     ]
+    if np.isfinite(best["cost_unseen"]):
+        facts.append(Fact("on unseen seeds", cost_text(best["cost_unseen"], unit), _range(best, unit, "cost_unseen")))
     return Opening(text + ".", _tune_sure(tune, best), facts)
+
+
+def _nearest(tune: Tune) -> str:
+    """; nearest: drdm with τ = 5 at 71.2 %"""
+    if tune.costs is None or "attained" not in tune.costs or not tune.costs["attained"].notna().any():
+        return ""
+    row = tune.costs.iloc[int(np.nanargmax(tune.costs["attained"].to_numpy(float)))]
+    return f"; nearest: {row['policy']} with τ = {row['tau']:.0f} at {percent(row['attained'])}"
+
+
+def _less(best: Any, row: Any) -> str:
+    """How the best compares with another policy's best τ: by its cost, or by how surely it reaches."""
+    if row["p_reach"] < best["p_reach"]:
+        return f"more surely ({percent(best['p_reach'])} of seeds) than the {percent(row['p_reach'])} of"
+    return f"{100 * (1 - best['cost'] / row['cost']):.0f} % less than"
 
 
 def _tune_sure(tune: Tune, best: Any) -> str:
     parts = []
+    if np.isfinite(best["cost_unseen"]):
+        unit = str(best.get("unit", ""))
+        parts.append(
+            f"on seeds that did not choose it τ = {best['tau_star']:.0f} costs {cost_text(best['cost_unseen'], unit)} "
+            f"[{_range(best, unit, 'cost_unseen').replace(' to ', ', ')}]: a winner looks cheaper than it is on the "
+            f"seeds that chose it"
+        )
     if tune.costs is not None and "p_best" in tune.costs:
         row = tune.costs[
             (tune.costs["policy"] == best["policy"]) & (tune.costs["regime"] == best["regime"])
             & (tune.costs["tau"] == best["tau_star"])
         ]  # fmt: skip
         if len(row) and pd.notna(row["p_best"].iloc[0]):
+            most = row["p_best_most"].iloc[0] if "p_best_most" in row else row["p_best"].iloc[0]
+            least = "at least " if most - row["p_best"].iloc[0] > 0.0005 else ""
             parts.append(
-                f"τ = {best['tau_star']:.0f} is the best of the grid with probability {percent(row['p_best'].iloc[0])}"
+                f"τ = {best['tau_star']:.0f} is the best of the grid with probability "
+                f"{least}{percent(row['p_best'].iloc[0])}"
             )
+        elif len(row) and np.isfinite(best["cost_low"]):
+            parts.append("two seeds cannot say which τ is best")
     if pd.notna(best.get("within5")):
         parts.append(f"within 5 % of the least cost: τ = {', '.join(str(best['within5']).split())}")
     if not np.isfinite(best["cost_low"]):
@@ -146,12 +173,18 @@ def tune_warnings(tune: Tune) -> list[str]:
             found.append(
                 f"{policy}: τ* lies at the edge of the τ grid {where.format(edge)}; a wider grid may find a cheaper one"
             )
-        if missed := int((rows["p_reach"] < 1).sum()):
+        if missed := int(((rows["p_reach"] < 1) & (rows["p_reach"] > 0)).sum()):
             found.append(
                 f"{policy}: some seeds miss the target at τ* {where.format(missed)}; the cost is a restricted mean"
             )
-        if never := int(rows["cost"].isna().sum()):
+        if never := int((rows["cost"].isna() | (rows["p_reach"] == 0)).sum()):
             found.append(f"{policy}: no τ reaches the target {where.format(never)}")
+        if len(cut := rows[rows["could_win"] != ""]):
+            taus = sorted({tau for words in cut["could_win"] for tau in words.split()}, key=lambda tau: (len(tau), tau))
+            found.append(
+                f"{policy}: stop.rounds cut off τ = {', '.join(taus)} {where.format(len(cut))}, which may "
+                f"still win (hollow): raise stop.rounds"
+            )
     return found
 
 
@@ -167,9 +200,6 @@ def _cost(row: Any, unit: str) -> str:
     return cost_text(row["cost"], unit) + (bounds if np.isfinite(row["cost_low"]) else "")
 
 
-def _range(row: Any, unit: str) -> str:
-    return (
-        f"{cost_text(row['cost_low'], unit)} to {cost_text(row['cost_high'], unit)}"
-        if np.isfinite(row["cost_low"])
-        else ""
-    )
+def _range(row: Any, unit: str, name: str = "cost") -> str:
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return f"{cost_text(low, unit)} to {cost_text(high, unit)}" if np.isfinite(low) else ""

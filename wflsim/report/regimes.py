@@ -17,6 +17,13 @@ from wflsim.tables import COSTS, FACTS, over_seeds
 NUMBER = re.compile(r"^\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([a-zA-Z%/]*)\s*$")
 PREFIXES = {"G": 1e9, "M": 1e6, "k": 1e3, "m": 1e-3, "u": 1e-6, "": 1.0}
 UNITS = ("dBm", "dBi", "dB", "Hz", "bps", "bit", "min", "W", "J", "s", "m", "h", "B")
+UNSEEN = ("cost_unseen", "cost_unseen_low", "cost_unseen_high")
+"""Columns of map.csv: what tau* costs on seeds that did not choose it."""
+COSTS_READ = {
+    "tau", "cost", "cost_low", "cost_high", "p_best", "p_best_most", "p_reach", "censored", "diverged", "attained",
+    "rounds_to_target",
+}  # fmt: skip
+"""Columns of costs.csv and curves.csv that hold numbers, where they are there."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +95,9 @@ def read_tune(folder: Folder) -> Tune | None:
     chosen = folder.frame("map.csv", ["policy", "regime", *keys, "tau_star", "cost"])
     if chosen is None:
         return None
-    for name in ("tau_star", "cost", "cost_low", "cost_high", "p_reach"):
+    for name in ("tau_star", "cost", "cost_low", "cost_high", "p_reach", *UNSEEN):
         chosen[name] = numbers(chosen[name]) if name in chosen else np.nan
+    chosen["could_win"] = chosen["could_win"].map(_listed) if "could_win" in chosen else ""
     chosen[["policy", *keys]] = chosen[["policy", *keys]].fillna("").astype(str)
     chosen["edge"] = [truly(value) for value in chosen["edge"]] if "edge" in chosen else False
     chosen["unit"] = chosen["unit"].fillna("") if "unit" in chosen else ""
@@ -97,9 +105,27 @@ def read_tune(folder: Folder) -> Tune | None:
     curves = folder.frame("curves.csv", ["policy", "tau", "seed", "rounds_to_target"])
     for frame in (frame for frame in (costs, curves) if frame is not None):
         frame["policy"] = frame["policy"].fillna("").astype(str)
-        for name in set(frame.columns) & {"tau", "cost", "cost_low", "cost_high", "p_best", "rounds_to_target"}:
+        for name in set(frame.columns) & COSTS_READ:
             frame[name] = numbers(frame[name])
+    order = {policy: place for place, policy in enumerate(_by_the_answer(chosen))}
+    chosen = chosen.sort_values("policy", key=lambda column: column.map(order), kind="stable", ignore_index=True)
     return Tune(keys, chosen, costs, curves, _notes(folder))
+
+
+def best_in_regimes(chosen: pd.DataFrame) -> pd.DataFrame:
+    """The winning policy of each regime of a tuning map: the surest, then the cheapest; nobody where none reached."""
+    reached = chosen[chosen["cost"].notna() & (chosen["p_reach"] != 0)]
+    order = reached.assign(_miss=-reached["p_reach"].fillna(1.0))
+    order = order.sort_values(["regime", "_miss", "cost"], kind="stable")
+    return order.groupby("regime", sort=False).head(1).drop(columns="_miss")
+
+
+def _by_the_answer(chosen: pd.DataFrame) -> list[str]:
+    """Policies of a tuning map, the winner of most regimes first; equals by the regimes reached, then as they come."""
+    policies = list(dict.fromkeys(chosen["policy"]))
+    won = best_in_regimes(chosen)["policy"].value_counts()
+    reached = chosen[chosen["cost"].notna() & (chosen["p_reach"] != 0)]["policy"].value_counts()
+    return sorted(policies, key=lambda policy: (-int(won.get(policy, 0)), -int(reached.get(policy, 0))))
 
 
 def numbers(column: pd.Series) -> pd.Series:
@@ -130,6 +156,11 @@ def short_key(key: str) -> str:
 def truly(value: Any) -> bool:
     """An edge is told by its side, or by a bare true."""
     return str(value).strip().lower() in ("true", "1", "1.0", "low", "high")
+
+
+def _listed(value: Any) -> str:
+    """A cell of numbers separated by blanks: a single one is read back as a float."""
+    return "" if value != value else f"{value:.0f}" if isinstance(value, float) else str(value)
 
 
 def _notes(folder: Folder) -> list[str]:

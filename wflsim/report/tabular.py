@@ -167,14 +167,20 @@ def tune_table(tune: Tune, prefix: str) -> Table:
         edge = "at the edge" if row["edge"] else ""
         body.append(
             [*(_word(str(row[key])) for key in tune.keys), _word(str(row["policy"])),
-             Cell(count(row["tau_star"]), row["tau_star"]),
+             Cell(count(row["tau_star"]) if np.isfinite(row["tau_star"]) else "none", row["tau_star"]),
              _word(within), _word(edge), _cell(row, "cost", partial(cost_text, unit=unit)),
-             Cell(percent(row["p_reach"]), row["p_reach"])]
+             _cell(row, "cost_unseen", partial(cost_text, unit=unit)),
+             Cell(percent(row["p_reach"]), row["p_reach"]), _word(row["could_win"])]
         )  # fmt: skip
-    names = [*tune.keys, "policy", "tau_star", "within5", "edge", "cost", "p_reach"]
-    heads = [*map(short_key, tune.keys), "policy", "τ*", "τ within 5 %", "edge", "cost", "P(reach)"]
-    spread = [name == "cost" for name in names]
-    return Table(f"{prefix}map", "τ* in every regime", "Cost and its 95 % interval.", names, heads, spread, body)
+    names = [*tune.keys, "policy", "tau_star", "within5", "edge", "cost", "cost_unseen", "p_reach", "could_win"]
+    heads = [*map(short_key, tune.keys), "policy", "τ*", "τ within 5 %", "edge", "cost", "cost on unseen seeds",
+             "P(reach)", "could still win"]  # fmt: skip
+    spread = [name.startswith("cost") for name in names]
+    note = (
+        "Cost and its 95 % interval: on the seeds that chose τ*, where a winner looks cheaper than it is, and on seeds "
+        "that did not choose it. “Could still win”: cut off by stop.rounds while cheaper or surer."
+    )
+    return Table(f"{prefix}map", "τ* in every regime", note, names, heads, spread, body)
 
 
 def _table(

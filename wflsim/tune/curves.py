@@ -8,26 +8,26 @@ the same question gives the same bytes again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from wflsim.curve import Curve
 from wflsim.digest import learning_digest
-from wflsim.drive.loop import drive
-from wflsim.drive.replay import Replay
 from wflsim.drive.stop import StopSpec, Target
 from wflsim.engines import Engine
 from wflsim.errors import StoreError, WflsimError
 from wflsim.files import Busy
-from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
+from wflsim.learning.metrics import metrics
+from wflsim.record import TraceRound
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TuneSpec
 from wflsim.store import Store
-from wflsim.tune.costs import Reach, cost_of, energy_column, reach
+from wflsim.tune.costs import Reach, reach
 from wflsim.tune.search import Progress
-from wflsim.world.carrier import World
+from wflsim.tune.ticks import Tick, Watch
+from wflsim.tune.walk import End, Walk
 
 BLOCKS = 40
 """A candidate is carried on by this part of its rounds at a time."""
@@ -67,7 +67,7 @@ class Line:
         """It diverged: there is no further round."""
         self._reach = Reach(None, False)
         self._stop: StopSpec = scenario.stop
-        self._worlds: list[_Walk] | None = None
+        self._worlds: list[Walk] | None = None
         self._specs = worlds
         self._tune = spec
 
@@ -91,60 +91,28 @@ class Line:
         self.ended = held.ended is not None and len(held.trace) < rounds
         self._reach = reach(self.trace, target)
 
-    def costs(self) -> list[tuple[float, bool]]:
-        """Per regime: spent to the target or so far, and whether it was reached within the budgets."""
+    def ends(self, target: Target) -> list[End]:
+        """Per regime: what it cost to the target or so far, and how it stands."""
         if self._worlds is None:
-            self._worlds = [_Walk(spec, self.seed, self.flops, self._tune) for spec in self._specs]
+            self._worlds = [Walk(spec, self.seed, self.flops, self._tune) for spec in self._specs]
         # Once the target shows, the run may prove to have reached it there: what follows is not yet certain to count.
         first = self._reach.first
         upto = len(self.trace) if first is None or (self.finished and self.hit is None) else first + 1
         for walk in self._worlds:
             walk.advance(self.trace[:upto])
-        found = [(walk.cost, self.hit is not None and walk.rounds > self.hit) for walk in self._worlds]
+        found = [self._end(walk, target) for walk in self._worlds]
         if self.finished:
             for walk in self._worlds:
                 walk.rest()
         return found
 
-
-class _Walk:
-    """One curve in one world, as far as it has come."""
-
-    def __init__(self, scenario: Scenario, seed: int, flops: float, spec: TuneSpec) -> None:
-        self._scenario, self._seed, self._spec = scenario, seed, spec
-        self._world: World | None = World(scenario.world, scenario.clients, seed, flops)
-        self.rounds = 0
-        self._energy_j = self._full_j = self._time_s = 0.0
-        self._column = energy_column(spec)
-        self.broke = False
-        """stop.energy or stop.time is spent."""
-
-    @property
-    def cost(self) -> float:
-        return cost_of(self._spec, self._energy_j, self._time_s)
-
-    def advance(self, trace: Sequence[TraceRound]) -> None:
-        if self._world is not None and self.rounds < len(trace) and not self.broke:
-
-            def enough(row: RoundRow) -> str | None:
-                return "known" if self.broke or row.round + 1 >= len(trace) else None
-
-            source, clients = Replay(trace, elsewhere=True), self._scenario.clients
-            drive(source, self._world, self, enough, clients, self._seed, start=self.rounds)
-
-    def rest(self) -> None:
-        """Done with: a world of many clients is not small."""
-        self._world = None
-
-    def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
-        stop = self._scenario.stop
-        self._energy_j += getattr(row, self._column)
-        self._full_j += row.energy_j
-        self._time_s = row.end_s
-        self.rounds = entry.round + 1
-        self.broke = (stop.energy is not None and self._full_j >= stop.energy) or (
-            stop.time is not None and self._time_s >= stop.time
-        )
+    def _end(self, walk: Walk, target: Target) -> End:
+        reached = self.hit is not None and walk.rounds > self.hit
+        exhausted = walk.broke and not reached
+        seen = reversed(self.trace[: walk.rounds])
+        last = next((entry.evaluation for entry in seen if entry.evaluation is not None), None)
+        attained = metrics(last.accuracy)[target.metric] if last is not None else None
+        return End(walk.cost, reached, self.ended and not reached and not exhausted, exhausted, attained or 0.0)
 
 
 class Trained:
@@ -160,7 +128,7 @@ class Trained:
         target: Target,
         store: Store,
         runner: Engine,
-        watch: Callable[[str], None],
+        watch: Watch,
     ) -> None:
         self._store, self._runner, self._target, self._watch = store, runner, target, watch
         first = scenarios[taus[0]]
@@ -174,6 +142,8 @@ class Trained:
         self.trained_rounds = 0
         """By this call; the rest was known."""
         self._regimes = len(worlds)
+        self._label = first.labels[policy]
+        self._doing = ""
 
     @property
     def rounds(self) -> int:
@@ -185,26 +155,38 @@ class Trained:
         if not self._allowed[tau]:
             empty = np.zeros((self._regimes, len(lines)))
             return Progress(empty, empty.astype(np.bool_), False)
-        pairs = np.array([line.costs() for line in lines])
-        return Progress(pairs[:, :, 0].T, pairs[:, :, 1].T.astype(np.bool_), all(line.finished for line in lines))
+        table = np.array([line.ends(self._target) for line in lines], dtype=np.float64)  # [seed, regime, field]
+        cost, reached, diverged, exhausted, attained = np.moveaxis(table, (2, 1), (0, 1))
+        flags = [field.astype(np.bool_) for field in (reached, diverged, exhausted)]
+        return Progress(cost, flags[0], all(line.finished for line in lines), flags[1], flags[2], attained)
 
     def extend(self, taus: Sequence[int]) -> None:
         for tau in taus:
             self._allowed[tau] = min(self._most, self._allowed[tau] + self._block)
-        self._watch(", ".join(f"tau={tau}: up to round {self._allowed[tau]}" for tau in taus))
+        self._doing = ", ".join(f"tau={tau} up to round {self._allowed[tau]}" for tau in taus)
+        self._tell(0)
         lines = [line for tau in taus for line in self.lines[tau] if not line.finished]
         rounds = {id(line): self._allowed[tau] for tau in taus for line in self.lines[tau]}
         root = str(self._store.root.resolve())
         jobs = [Job(root, line.scenario, line.policy, line.seed, line.learning, rounds[id(line)]) for line in lines]
         missing = [job for job in jobs if not self._store.trace(job.learning).reaches(job.rounds)]
+        trained = 0
         for number, answer in self._runner.run(train, missing):
             if isinstance(answer, Exception):
                 answer = self._again(missing[number], answer)
             self.trained_rounds += answer
+            trained += answer
+            self._tell(trained)
         for line in lines:
             line.look(self._store, rounds[id(line)], self._target)
             if line.finished:
                 self._store.trace(line.learning).trim()
+
+    def _tell(self, trained: int) -> None:
+        """How far it is: rounds known, those just trained included, and how many there could be at most."""
+        left = sum(self._most - len(line.trace) for lines in self.lines.values() for line in lines if not line.finished)
+        known = self.rounds
+        self._watch(Tick(f"{self._label}, {self._doing}", known + trained, known + left, "rounds"))
 
     def _again(self, job: Job, first: Exception) -> int:
         """Once more, as for the cells of a sweep; a tau cannot be judged without one of its seeds."""

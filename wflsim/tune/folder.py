@@ -1,19 +1,20 @@
-"""What tuning leaves behind: map.csv, costs.csv, curves.csv, map.png, and the answer in one sentence."""
+"""What tuning leaves behind: map.csv, costs.csv, curves.csv, map.png, and the answer in words."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from wflsim.answer import percent
 from wflsim.experiment import RUNS, opened
 from wflsim.files import write
 from wflsim.scenario import Scenario, slug
 from wflsim.tune.choice import Choice
-from wflsim.tune.costs import shown
 from wflsim.tune.study import Say, Study, study
+from wflsim.tune.ticks import Watch
+from wflsim.tune.words import answer
 
 
 def tune(
@@ -23,7 +24,7 @@ def tune(
     fresh: bool = False,
     engine_name: str = "local",
     say: Say = lambda words: None,
-    watch: Say = lambda words: None,
+    watch: Watch = lambda tick: None,
 ) -> tuple[Path, Study]:
     """Answer the scenario's tune block and write the answer down. What was trained once is not trained again."""
     folder = Path(out) if out is not None else RUNS / f"{slug(scenario.name)}-tune"
@@ -44,62 +45,45 @@ def tune(
 
 
 def tables(found: Study) -> dict[str, pd.DataFrame]:
-    """The three tables."""
+    """The three tables. Where no tau reaches the target, map.csv has neither tau_star nor cost, and p_reach is 0."""
     maps, costs = [], []
     for (policy, number), choice in found.choices.items():
-        best = choice.best
         values = found.regimes[number].values
-        maps.append(
-            {"policy": policy, "regime": number, **values, "tau_star": best.tau, "cost": best.cost.mean,
-             "cost_low": best.cost.low, "cost_high": best.cost.high, "unit": found.unit, "p_reach": best.p_reach,
-             "within5": " ".join(map(str, choice.within5)), "edge": choice.edge}
-        )  # fmt: skip
+        maps.append({"policy": policy, "regime": number, **values, **_map_row(found, choice)})
         costs += [
             {"policy": policy, "regime": number, "tau": one.tau, "cost": one.cost.mean, "cost_low": one.cost.low,
              "cost_high": one.cost.high, "p_best": one.p_best, "regret": one.regret, "p_reach": one.p_reach,
-             "stopped": one.stopped}
+             "stopped": one.stopped, "p_best_most": one.p_best_most, "censored": one.censored,
+             "diverged": one.diverged, "could_win": one.could_win, "attained": one.attained}
             for one in choice.candidates
         ]  # fmt: skip
     curves = [
         {"policy": line.policy, "tau": line.tau, "seed": line.seed, "rounds_to_target": line.rounds_to_target,
-         "reached": line.reached}
+         "reached": line.reached, "diverged": line.diverged}
         for line in found.lines
     ]  # fmt: skip
-    return {"map.csv": pd.DataFrame(maps), "costs.csv": pd.DataFrame(costs), "curves.csv": pd.DataFrame(curves)}
+    frame = pd.DataFrame(maps).astype({"tau_star": "Int64"})
+    return {"map.csv": frame, "costs.csv": pd.DataFrame(costs), "curves.csv": pd.DataFrame(curves)}
 
 
-def answer(found: Study) -> str:
-    """Which tau, for how much, and how sure; over a map, from where to where."""
-    goal = f"{percent(found.target.accuracy)} {found.target.metric} accuracy"
-    sentences = []
-    for policy in dict.fromkeys(policy for policy, _ in found.choices):
-        own = {number: choice for (name, number), choice in found.choices.items() if name == policy}
-        low, high = (pick(own, key=lambda number: own[number].best.tau) for pick in (min, max))
-        if len(own) == 1:
-            sentences.append(f"{policy} reaches {goal} with {_one(found, own[low])}.")
-        else:
-            sentences.append(
-                f"{policy}, {goal}: tau* from {own[low].best.tau} ({_where(found, low)}: {_one(found, own[low])}) to "
-                f"{own[high].best.tau} ({_where(found, high)}: {_one(found, own[high])})."
-            )
-        edges = sum(bool(choice.edge) for choice in own.values())
-        if edges:
-            sentences.append(f"In {edges} of {len(own)} regimes tau* is the first or last candidate: try beyond.")
-        missed = [choice.best.p_reach for choice in own.values() if choice.best.p_reach < 1]
-        if missed:
-            sentences.append(f"In {len(missed)} of {len(own)} regimes even the best tau misses it on some seeds.")
-    return " ".join(sentences)
-
-
-def _one(found: Study, choice: Choice) -> str:
-    best = choice.best
-    low, high = shown(found.spec, best.cost.low), shown(found.spec, best.cost.high)
-    bounds = f" [{low}, {high}]" if np.isfinite(best.cost.low) else ""
-    others = f", within 5 %: {' '.join(map(str, choice.within5))}" if len(choice.within5) > 1 else ""
-    sure = f", best in {best.p_best:.0%} of resamples".replace("%", " %") if np.isfinite(best.p_best) else ""
-    return f"tau={best.tau} for {shown(found.spec, best.cost.mean)}{bounds}{others}{sure}"
-
-
-def _where(found: Study, number: int) -> str:
-    return ", ".join(f"{key.rsplit('.', 1)[-1]} {value}" for key, value in found.regimes[number].values.items())
-
+def _map_row(found: Study, choice: Choice) -> dict[str, Any]:
+    """One regime: tau* and its cost; `censored` and `diverged` count its seeds, or those of the nearest tau."""
+    best, one = choice.best, choice.nearest
+    cost = best.cost if best is not None else choice.unseen
+    return {
+        "tau_star": best.tau if best is not None else None,
+        "cost": cost.mean,
+        "cost_low": cost.low,
+        "cost_high": cost.high,
+        "unit": found.unit,
+        "p_reach": one.p_reach,
+        "within5": " ".join(map(str, choice.within5)),
+        "edge": choice.edge,
+        "cost_unseen": choice.unseen.mean,
+        "cost_unseen_low": choice.unseen.low,
+        "cost_unseen_high": choice.unseen.high,
+        "p_best": best.p_best if best is not None else np.nan,
+        "could_win": " ".join(map(str, choice.could_win)),
+        "censored": one.censored,
+        "diverged": one.diverged,
+    }

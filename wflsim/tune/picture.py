@@ -14,6 +14,8 @@ from wflsim.tune.study import Study
 matplotlib.use("Agg", force=False)
 
 MOST_TEXTS = 400
+HOLLOW = "○"
+"""Beside a tau* that a tau cut off by stop.rounds could still beat."""
 
 
 def draw(found: Study, path: Path) -> None:
@@ -29,7 +31,12 @@ def draw(found: Study, path: Path) -> None:
         (_heat if grid else _lines)(found, policy, axes)
         axes.set_title(policy, fontsize=10)
     metric = f"{100 * found.target.accuracy:g} % {found.target.metric} accuracy"
-    figure.suptitle(f"local steps tau* to {metric}\nat least {_what(found)}", fontsize=11)
+    title = f"local steps tau* to {metric}\nat least {_what(found)}"
+    if any(choice.could_win for choice in found.choices.values()):
+        title += "\nhollow: stop.rounds cut off a tau that could still win"
+    if all(choice.best is None for choice in found.choices.values()):
+        title = f"no tau reaches {metric}"
+    figure.suptitle(title, fontsize=11)
     figure.savefig(path, dpi=150)
 
 
@@ -49,12 +56,15 @@ def _heat(found: Study, policy: str, axes: Any) -> None:
     for regime in found.regimes:
         where = rows.index(regime.values[down]), columns.index(regime.values[across])
         choice = found.choices[policy, regime.number]
-        taus[where] = choice.best.tau
+        best = choice.best
+        taus[where] = best.tau if best is not None else np.nan
         if len(found.regimes) <= MOST_TEXTS:
             candidates = [one.tau for one in choice.candidates]
-            dark = choice.best.tau < (min(candidates) + max(candidates)) / 2
-            flag = "*" if choice.best.p_reach < 1 else ""
-            text = f"{choice.best.tau}{flag}\n{shown(found.spec, choice.best.cost.mean)}"
+            dark = best is not None and best.tau < (min(candidates) + max(candidates)) / 2
+            mark = HOLLOW if choice.could_win else ""
+            text = f"none{mark}"
+            if best is not None:
+                text = f"{best.tau}{'*' if best.p_reach < 1 else ''}{mark}\n{shown(found.spec, best.cost.mean)}"
             colour = "white" if dark else "black"
             axes.text(where[1], where[0], text, ha="center", va="center", fontsize=8, color=colour)
     low, high = (pick(one.tau for one in found.choices[policy, 0].candidates) for pick in (min, max))
@@ -73,10 +83,19 @@ def _lines(found: Study, policy: str, axes: Any) -> None:
         mean = np.array([one.cost.mean for one in choice.candidates])
         half = np.array([[one.cost.mean - one.cost.low, one.cost.high - one.cost.mean] for one in choice.candidates]).T
         label = ", ".join(regime.values.values()) or None
-        (line,) = axes.plot(taus, mean, marker="o", markersize=3, label=label)
-        if np.isfinite(half).all():
-            axes.errorbar(taus, mean, half, fmt="none", capsize=2, color=line.get_color())
-        axes.plot(choice.best.tau, choice.best.cost.mean, marker="*", markersize=13, color=line.get_color())
+        (line,) = axes.plot(taus, mean, label=label)
+        colour = line.get_color()
+        bounds = np.array([bool(one.censored) for one in choice.candidates])
+        for hollow in (False, True):
+            here = bounds == hollow
+            face = "white" if hollow else colour
+            axes.plot(np.array(taus)[here], mean[here], "o", markersize=5, color=colour, markerfacecolor=face)
+        if np.isfinite(half).any():
+            axes.errorbar(taus, mean, half, fmt="none", capsize=2, color=colour)
+        if choice.best is not None:
+            face = "white" if choice.could_win or choice.best.censored else colour
+            at = choice.best.tau, choice.best.cost.mean
+            axes.plot(*at, marker="*", markersize=13, color=colour, markerfacecolor=face)
     axes.set_xlabel("local steps tau")
     axes.set_ylabel(f"{found.spec.objective} to target [{found.unit}]")
     axes.set_ylim(bottom=0)

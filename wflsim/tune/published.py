@@ -9,10 +9,11 @@ from scipy.interpolate import PchipInterpolator
 
 from wflsim.drive.loop import drive
 from wflsim.drive.replay import Replay
+from wflsim.errors import ScenarioError
 from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TuneSpec
-from wflsim.tune.choice import Floats
+from wflsim.tune.chance import Floats
 from wflsim.tune.costs import cost_of, energy_column
 from wflsim.world.carrier import World
 
@@ -54,12 +55,14 @@ def published_costs(
 def _one_round(trace: Sequence[TraceRound], scenario: Scenario, seed: int, flops: float) -> RoundRow:
     sink = _Last()
     world = World(scenario.world, scenario.clients, seed, flops)
-    drive(Replay(trace, elsewhere=True), world, sink, lambda row: "one", scenario.clients, seed)
+    reason = drive(Replay(trace, elsewhere=True), world, sink, lambda row: "one", scenario.clients, seed)
+    if sink.row is None:
+        raise ScenarioError(f"tune.rounds_to_target: no round can begin in this world ({reason}), so none has a cost")
     return sink.row
 
 
 class _Last:
-    row: RoundRow
+    row: RoundRow | None = None
 
     def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
         self.row = row

@@ -1,7 +1,9 @@
 """Early stopping that cannot change the answer: best first, and a tau is given up only when it has lost for certain.
 
 What a tau has spent so far is a lower bound on its cost. Once some tau has brought every seed to the target, a tau that
-has already spent more than 1.05 times that in every regime can be neither the best nor within 5 % of it.
+has already spent more than 1.05 times that in every regime can be neither the best nor within 5 % of it. The same must
+hold with any one seed left out: then the costs on seeds that did not choose the winner are the same, too, as if every
+tau had been trained to its end.
 """
 
 from __future__ import annotations
@@ -9,18 +11,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from wflsim.tune.choice import SLACK, Flags, Floats
+import numpy as np
+
+from wflsim.tune.chance import Flags, Floats
+from wflsim.tune.choice import SLACK
 
 
 class Progress(NamedTuple):
-    """How far one tau has come."""
+    """How far one tau has come; arrays are [regime, seed]."""
 
     cost: Floats
-    """[regime, seed]: to the target, or spent so far."""
+    """To the target, or spent so far."""
     reached: Flags
-    """[regime, seed]"""
     done: bool
     """No further round could change it."""
+    diverged: Flags | None = None
+    """The training diverged before the target; None: on no seed."""
+    exhausted: Flags | None = None
+    """A budget was spent, or nobody was left, before the target; None: on no seed."""
+    attained: Floats | None = None
+    """Accuracy at the last evaluation, in the target's metric; None: not known."""
 
 
 class Candidates(Protocol):
@@ -33,20 +43,31 @@ class Candidates(Protocol):
 def search(taus: Sequence[int], candidates: Candidates) -> set[int]:
     """Carry on until nothing can change tau* or its 5 % set in any regime; returns the taus that were given up."""
     given_up: set[int] = set()
+    states = {tau: candidates.progress(tau) for tau in taus}
+    spent = {tau: _means(state.cost) for tau, state in states.items()}
     while True:
-        states = {tau: candidates.progress(tau) for tau in taus if tau not in given_up}
-        spent = {tau: state.cost.mean(axis=1) for tau, state in states.items()}
-        regimes = range(len(next(iter(spent.values()))))
-        sure = [tau for tau, state in states.items() if state.done and state.reached.all()]
-        limit = [(1 + SLACK) * min((spent[tau][r] for tau in sure), default=float("inf")) for r in regimes]
-        waiting = [tau for tau, state in states.items() if not state.done]
-        hopeless = {tau for tau in waiting if all(spent[tau][r] > limit[r] for r in regimes)}
-        given_up |= hopeless
+        limit = np.full_like(next(iter(spent.values())), np.inf)
+        for tau, state in states.items():
+            if state.done and state.reached.all():
+                limit = np.minimum(limit, (1 + SLACK) * spent[tau])
+        waiting = [tau for tau, state in states.items() if not state.done and tau not in given_up]
+        hopeful = {tau: np.any(spent[tau] <= limit, axis=1) for tau in waiting}
+        given_up |= {tau for tau in waiting if not hopeful[tau].any()}
         wanted: set[int] = set()
-        for r in regimes:
-            hopeful = [tau for tau in waiting if tau not in hopeless and spent[tau][r] <= limit[r]]
-            if hopeful:
-                wanted.add(min(hopeful, key=lambda tau: (spent[tau][r], tau)))
+        for r in range(len(limit)):
+            here = [tau for tau in waiting if hopeful[tau][r]]
+            if here:
+                wanted.add(min(here, key=lambda tau: (spent[tau][r, 0], tau)))
         if not wanted:
             return given_up
         candidates.extend(sorted(wanted))
+        for tau in wanted:
+            states[tau] = candidates.progress(tau)
+            spent[tau] = _means(states[tau].cost)
+
+
+def _means(cost: Floats) -> Floats:
+    """[regime, 1 + seed]: the mean over all seeds, then with each seed left out in turn."""
+    seeds = cost.shape[1]
+    whole = cost.mean(axis=1, keepdims=True)
+    return whole if seeds == 1 else np.hstack([whole, (cost.sum(axis=1, keepdims=True) - cost) / (seeds - 1)])

@@ -18,18 +18,18 @@ from wflsim.policies.registry import PolicySpec
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TuneSpec
 from wflsim.store import Store
-from wflsim.sweep.cells import plan
+from wflsim.sweep.cells import Cell, plan
 from wflsim.sweep.regimes import Regime, regimes
 from wflsim.sweep.run import compute
 from wflsim.tune.choice import Choice, choose
-from wflsim.tune.costs import UNITS, cost_of_facts
+from wflsim.tune.costs import UNITS
 from wflsim.tune.curves import Trained
-from wflsim.tune.search import search
+from wflsim.tune.live import Run, choose_among
+from wflsim.tune.search import Progress, search
+from wflsim.tune.ticks import Tick, Watch, runs_finished
 
 TAUS = (5, 10, 15, 20, 25, 30)
 Say = Callable[[str], None]
-NOTHING = {"reached": 0.0, "rounds": 0.0, "energy_j": 0.0, "paper_energy_j": 0.0, "time_s": 0.0}
-"""The facts of a run that diverged in its first round."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class Line:
     rounds_to_target: float
     """Of the whole run, where the target was missed or the tau was given up."""
     reached: bool
+    diverged: bool = False
 
 
 @dataclass
@@ -68,7 +69,7 @@ def study(
     workers: int | None = None,
     engine_name: str = "local",
     say: Say = lambda words: None,
-    watch: Say = lambda words: None,
+    watch: Watch = lambda tick: None,
 ) -> Study:
     """Answer a scenario's tune block. `say` is told what it costs, `watch` how far it is."""
     spec = scenario.tune or TuneSpec()
@@ -77,33 +78,40 @@ def study(
     keys = scenario.sweep.keys if scenario.sweep else ()
     found = Study(spec, scenario.stop.target, regimes(scenario), keys)
     workers = workers or os.cpu_count() or 1
+    several = len(scenario.labels) > 1
     for number, label in enumerate(scenario.labels):
-        taus = _taus(spec)
-        variants = {tau: _with_tau(scenario, number, tau) for tau in taus}
+        which = f"policy {number + 1} of {len(scenario.labels)}, " if several else ""
+
+        def tell(tick: Tick, which: str = which) -> None:
+            watch(tick._replace(doing=which + tick.doing))
+
+        taus = candidate_taus(spec)
+        variants = {tau: with_tau(scenario, number, tau) for tau in taus}
         worlds = [regime.scenario for regime in found.regimes]
         if spec.rounds_to_target is not None:
             _published(found, label, number, taus, variants, worlds)
             continue
-        _refuse_learning_keys(scenario, worlds)
+        refuse_learning_keys(scenario, worlds)
         because = [why_live(world.world, world.policies[number]) for world in worlds]
         if any(because):
-            _live(found, label, number, taus, because, workers, engine_name, say)
+            _live(found, label, number, taus, because, workers, engine_name, say, tell)
         else:
             try:
-                _replayed(found, label, number, taus, variants, worlds, workers, engine_name, watch)
+                _replayed(found, label, number, taus, variants, worlds, workers, engine_name, tell)
             except ReplayRefused as refusal:  # an order failed where the scenario promised that none can
-                _live(found, label, number, taus, [str(refusal)], workers, engine_name, say)
+                _live(found, label, number, taus, [str(refusal)], workers, engine_name, say, tell)
     return found
 
 
-def _taus(spec: TuneSpec) -> list[int]:
+def candidate_taus(spec: TuneSpec) -> list[int]:
+    """The values of tau that are compared, in ascending order."""
     table = spec.rounds_to_target
     if spec.tau is not None:
         return sorted(spec.tau)
     return list(range(min(table), max(table) + 1)) if table else list(TAUS)
 
 
-def _with_tau(scenario: Scenario, policy: int, tau: int) -> Scenario:
+def with_tau(scenario: Scenario, policy: int, tau: int) -> Scenario:
     """The scenario with one policy's tau changed, as valid as if it were written so."""
     given = scenario.policies[policy].model_dump(mode="json")
     try:
@@ -115,7 +123,7 @@ def _with_tau(scenario: Scenario, policy: int, tau: int) -> Scenario:
     return scenario.model_copy(update={"policies": policies, "sweep": None, "tune": None})
 
 
-def _refuse_learning_keys(scenario: Scenario, worlds: Sequence[Scenario]) -> None:
+def refuse_learning_keys(scenario: Scenario, worlds: Sequence[Scenario]) -> None:
     """Regimes of a map are worlds; another data set or policy is another map."""
     world_keys = {*type(scenario.world).model_fields, "sweep", "tune"}
     for number, world in enumerate(worlds):
@@ -129,7 +137,7 @@ def _refuse_learning_keys(scenario: Scenario, worlds: Sequence[Scenario]) -> Non
 
 def _replayed(
     found: Study, label: str, policy: int, taus: list[int], variants: dict[int, Scenario], worlds: list[Scenario],
-    workers: int, engine_name: str, watch: Say,
+    workers: int, engine_name: str, watch: Watch,
 ) -> None:  # fmt: skip
     """One training per (tau, seed), replayed in every regime, with early stopping."""
     with engine(engine_name, workers) as runner:
@@ -138,13 +146,15 @@ def _replayed(
     states = [trained.progress(tau) for tau in taus]
     stopped = [tau in given_up for tau in taus]
     for row, regime in enumerate(found.regimes):
-        cost = np.array([state.cost[row] for state in states])
-        reached = np.array([state.reached[row] for state in states])
-        found.choices[label, regime.number] = choose(taus, cost, reached, stopped)
+        found.choices[label, regime.number] = choose(
+            taus, np.array([state.cost[row] for state in states]), np.array([state.reached[row] for state in states]),
+            stopped, *(_rows(states, name, row) for name in ("diverged", "exhausted", "attained")),
+        )  # fmt: skip
     for tau in taus:
         for line in trained.lines[tau]:
             rounds = len(line.trace) if line.hit is None else line.hit + 1
-            found.lines.append(Line(label, tau, line.seed, float(rounds), line.hit is not None))
+            hit = line.hit is not None
+            found.lines.append(Line(label, tau, line.seed, float(rounds), hit, line.ended and not hit))
     found.trained_rounds += trained.trained_rounds
     trainings = len(taus) * len(variants[taus[0]].seeds)
     found.notes.append(
@@ -158,17 +168,17 @@ def _replayed(
         )
 
 
+def _rows(states: Sequence[Progress], name: str, row: int) -> Any:
+    """One regime's row of every tau's `diverged`, `exhausted` or `attained`."""
+    return np.array([getattr(state, name)[row] for state in states])
+
+
 def _live(
     found: Study, label: str, policy: int, taus: list[int], because: Sequence[str | None], workers: int,
-    engine_name: str, say: Say,
+    engine_name: str, say: Say, watch: Watch,
 ) -> None:  # fmt: skip
     """Where the world can change the learning, every (tau, seed, regime) is trained in its own world."""
-    changed = [
-        [Regime(regime.number, regime.values, _only(_with_tau(regime.scenario, policy, tau), policy))
-         for regime in found.regimes]
-        for tau in taus
-    ]  # fmt: skip
-    cells = [plan(found_at) for found_at in changed]
+    cells = live_cells(found.regimes, policy, taus)
     live = sum(not cell.exact for column in cells for cell in column) or sum(map(len, cells))
     seeds = len(found.regimes[0].scenario.seeds)
     reason = next(words for words in because if words)
@@ -176,29 +186,37 @@ def _live(
         f"{label}: {live} trainings, each in its own world (replay would need {len(taus) * seeds}), because {reason}"
     )
     say(found.notes[-1])
-    done = compute([cell for column in cells for cell in column], Store(), workers, engine_name)
+    flat = [cell for column in cells for cell in column]
+    with runs_finished(label, list(dict.fromkeys(cell.name for cell in flat)), Store(), watch):
+        done = compute(flat, Store(), workers, engine_name)
     missing = [finished.failure for finished in done.values() if finished.record is None]
     if missing:
         raise WflsimError(f"{label}: {len(missing)} runs failed twice, so no tau can be chosen: {missing[0]}")
-    facts: dict[tuple[int, int, int], dict[str, Any]] = {}
+    runs: dict[tuple[int, int, int], Run] = {}
     for tau, column in zip(taus, cells, strict=True):
         for cell in column:
             record = done[cell.name].record or {}
-            facts[tau, cell.regime, cell.seed] = record["facts"] or NOTHING
+            runs[tau, cell.regime, cell.seed] = Run(record["facts"], record["status"], record["reason"])
     for regime in found.regimes:
-        seeds_of = regime.scenario.seeds
-        table = [[facts[tau, regime.number, seed] for seed in seeds_of] for tau in taus]
-        cost = np.array([[cost_of_facts(found.spec, entry) for entry in row] for row in table])
-        reached = np.array([[bool(entry["reached"]) for entry in row] for row in table])
-        found.choices[label, regime.number] = choose(taus, cost, reached)
+        table = [[runs[tau, regime.number, seed] for seed in regime.scenario.seeds] for tau in taus]
+        found.choices[label, regime.number] = choose_among(taus, table, found.spec, found.target.metric)
     first = found.regimes[0].number
-    found.lines += [
-        Line(label, tau, seed, facts[tau, first, seed]["rounds"], bool(facts[tau, first, seed]["reached"]))
-        for tau in taus
-        for seed in found.regimes[0].scenario.seeds
-    ]
+    for tau in taus:
+        for seed in found.regimes[0].scenario.seeds:
+            run = runs[tau, first, seed]
+            found.lines.append(
+                Line(label, tau, seed, float(run.facts.get("rounds", 0.0)), run.reached, run.diverged)
+            )
     if len(found.regimes) > 1:
         found.notes.append(f"{label}: rounds to target depend on the regime; curves.csv holds those of regime {first}")
+
+
+def live_cells(found: Sequence[Regime], policy: int, taus: Sequence[int]) -> list[list[Cell]]:
+    """Per tau, every (regime, seed) of one policy that is trained in its own world."""
+    return [
+        plan([Regime(each.number, each.values, _only(with_tau(each.scenario, policy, tau), policy)) for each in found])
+        for tau in taus
+    ]
 
 
 def _only(scenario: Scenario, policy: int) -> Scenario:

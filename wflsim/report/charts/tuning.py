@@ -26,14 +26,15 @@ def tau_map(tune: Tune, prefix: str) -> Chart | None:
     if not varying or len(varying) > 2:
         return None
     note = (
-        "The number of local steps τ with the least cost. * marks an optimum at the edge of the τ grid: look further."
+        "The number of local steps τ with the least cost. * marks an optimum at the edge of the τ grid: look further. "
+        "○ marks one that a τ cut off by stop.rounds could still beat; “none”: no τ reaches the target."
     )
     if len(varying) == 1:
         return Chart(f"{prefix}tau-map", f"τ* over {short_key(varying[0])}", note, {"": _steps(tune, varying[0])})
     views = {}
     for i, policy in enumerate(tune.policies):
         rows = tune.map[tune.map["policy"] == policy]
-        stars = [f"{tau:.0f}{'*' if edge else ''}" for tau, edge in zip(rows["tau_star"], rows["edge"], strict=True)]
+        stars = [_star(row) for row in rows.to_dict("records")]
         views[f"{i}|tau"] = grid_map(rows, varying, "tau_star", pd.Series(stars, rows.index))
         texts = [cost_text(row["cost"], str(row.get("unit", ""))) for row in rows.to_dict("records")]
         views[f"{i}|cost"] = grid_map(rows, varying, "cost", pd.Series(texts, rows.index))
@@ -42,6 +43,12 @@ def tau_map(tune: Tune, prefix: str) -> Chart | None:
     height = int(np.clip(190 + 46 * tune.map[varying[1]].nunique(), 300, 680))
     title = f"Map of τ* over {short_key(varying[0])} and {short_key(varying[1])}"
     return Chart(f"{prefix}tau-map", title, note, views, controls, height=height)
+
+
+def _star(row: dict[Any, Any]) -> str:
+    """5, 5* at the edge of the grid, 5○ if another could still win, none if no tau reaches the target."""
+    text = f"{row['tau_star']:.0f}" if np.isfinite(row["tau_star"]) else "none"
+    return text + ("*" if row["edge"] else "") + ("○" if row["could_win"] else "")
 
 
 def tau_costs(tune: Tune, prefix: str) -> Chart | None:
@@ -56,7 +63,10 @@ def tau_costs(tune: Tune, prefix: str) -> Chart | None:
         rows = tune.costs[tune.costs["regime"] == row["regime"]]
         names[key] = name_of(row, tune.keys)
         views[key] = _cost_lines(tune, rows, unit)
-    note = "Line: mean over seeds, a run that missed the target counting with all it spent. Band: 95 % interval."
+    note = (
+        "Line: mean over seeds, a run that was cut off counting with all it had spent, one that diverged not at all. "
+        "Hollow: some run was cut off, so the cost is a lower bound. Band: 95 % interval."
+    )
     if tune.map["regime"].nunique() > REGIMES:
         note += f" The first {REGIMES} regimes; costs.csv holds all."
     controls = [Control("regime", names)] if len(names) > 1 else []
@@ -73,9 +83,12 @@ def _cost_lines(tune: Tune, rows: pd.DataFrame, unit: str) -> dict[str, Any]:
         mine = rows[rows["policy"] == policy].sort_values("tau")
         mine = mine.reindex(columns=[*mine.columns.union(["cost_low", "cost_high"])])
         taus = mine["tau"].tolist()
-        data += interval_line(
+        band = interval_line(
             taus, mine, "cost", escape(policy, quote=False), i, units.size, lambda v: cost_text(v, unit)
         )
+        if "censored" in mine:
+            band[-1]["marker"]["symbol"] = [style(i).marker + ("-open" if cut > 0 else "") for cut in mine["censored"]]
+        data += band
     return view(
         data, xaxis={"title": {"text": "local steps τ"}}, yaxis={"title": {"text": units.title}, "rangemode": "tozero"}
     )
@@ -88,6 +101,8 @@ def tau_rounds(tune: Tune, prefix: str) -> Chart | None:
     data: list[dict[str, Any]] = []
     for i, policy in enumerate(tune.policies):
         rows = tune.curves[tune.curves["policy"] == policy]
+        died = [truly(value) for value in rows["diverged"]] if "diverged" in rows else [False] * len(rows)
+        rows = rows[~np.array(died, dtype=np.bool_)]
         rows = rows.assign(rounds_to_target=pd.to_numeric(rows["rounds_to_target"], errors="coerce"))
         mean = rows.groupby("tau")["rounds_to_target"].mean()
         name = escape(policy, quote=False)
@@ -107,7 +122,10 @@ def tau_rounds(tune: Tune, prefix: str) -> Chart | None:
         "xaxis": {"title": {"text": "local steps τ"}},
         "yaxis": {"title": {"text": "rounds to target"}, "rangemode": "tozero"},
     }
-    note = "Markers: seeds; hollow where the target was missed within the rounds allowed. Line: mean over seeds."
+    note = (
+        "Markers: seeds; hollow where the target was missed within the rounds allowed, none where the training "
+        "diverged. Line: mean over seeds."
+    )
     return Chart(f"{prefix}tau-rounds", "Rounds to target", note, {"": view(data, **layout)})
 
 
@@ -117,15 +135,16 @@ def _steps(tune: Tune, key: str) -> dict[str, Any]:
     for i, policy in enumerate(tune.policies):
         rows = tune.map[tune.map["policy"] == policy].set_index(key)
         rows = rows.loc[[x for x in xs if x in rows.index]]
-        texts = [f"τ* = {row['tau_star']:.0f}, {cost_text(row['cost'], str(row.get('unit', '')))}"
+        texts = [f"τ* = {_star(row)}, {cost_text(row['cost'], str(row.get('unit', '')))}"
                  for row in rows.to_dict("records")]  # fmt: skip
+        hollow = [style(i).marker + ("-open" if words else "") for words in rows["could_win"]]
         name = escape(policy, quote=False)
         data.append(
             {"type": "scatter", "mode": "lines+markers", "name": name,
              "x": [escape(x, quote=False) for x in rows.index],
              "y": rows["tau_star"].to_numpy(float), "text": texts, "hovertemplate": f"{name}: %{{text}}<extra></extra>",
              "line": {"color": style(i).token, "shape": "hvh", "dash": style(i).dash},
-             "marker": {"symbol": style(i).marker, "size": 9}}
+             "marker": {"symbol": hollow, "size": 9}}
         )  # fmt: skip
     x_axis = {"title": {"text": escape(short_key(key), quote=False)}, "type": "category", "categoryorder": "array",
               "categoryarray": [escape(x, quote=False) for x in xs]}  # fmt: skip

@@ -45,7 +45,9 @@ def _tune(tune: Tune) -> Iterator[tuple[str, Figure]]:
     if len(varying) == 2:
         for policy in tune.policies:
             rows = tune.map[tune.map["policy"] == policy]
-            texts = [f"{tau:.0f}" for tau in rows["tau_star"]]
+            if not rows["tau_star"].notna().any():
+                continue
+            texts = [f"{tau:.0f}" if np.isfinite(tau) else "none" for tau in rows["tau_star"]]
             yield f"tau_map_{policy}", _map(rows, varying, "tau_star", texts, f"{policy}: best τ")
     if tune.costs is not None:
         yield "tau_costs", _tau_costs(tune, tune.costs)

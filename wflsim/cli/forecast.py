@@ -1,0 +1,197 @@
+"""How much work `wflsim run` and `wflsim tune` would have with a scenario.
+
+Counts come from the plans that these commands follow, times from rounds that are rehearsed on this machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from wflsim.answer import duration
+from wflsim.cli.rehearsal import Rehearsed, Stage, evenly
+from wflsim.curve import why_live
+from wflsim.digest import learning_digest
+from wflsim.drive.stop import StopSpec
+from wflsim.scenario import Scenario
+from wflsim.scenario.blocks import TuneSpec
+from wflsim.store import Store
+from wflsim.sweep.cells import Cell, plan
+from wflsim.sweep.regimes import regimes
+from wflsim.tune.costs import reach
+from wflsim.tune.study import candidate_taus, live_cells, refuse_learning_keys, with_tau
+
+
+class Forecast(NamedTuple):
+    """The work of one command, at most."""
+
+    regimes: int
+    runs: int
+    """Every (regime, policy, seed), and tau where it is tuned."""
+    trainings: int
+    """Trained once, then replayed in every regime."""
+    live: int
+    """Co-simulations: trained in their own world."""
+    held_runs: int
+    """Runs and co-simulations that the store holds finished."""
+    held_trainings: int
+    """Trainings that the store holds to their end: to the target, the last round or divergence."""
+    rounds: int
+    """To be trained, at most."""
+    seconds: float
+    """On `workers` processes, at most."""
+    workers: int
+    rehearsed: int
+    """Regimes in which a round was rehearsed."""
+
+
+class _Work:
+    """Tasks that can run side by side, in seconds."""
+
+    def __init__(self) -> None:
+        self.tasks: list[float] = []
+        self.rounds = 0
+
+    def seconds(self, workers: int) -> float:
+        return max(sum(self.tasks) / max(1, workers), max(self.tasks, default=0.0))
+
+    @property
+    def workers(self) -> int:
+        return max(1, min(os.cpu_count() or 1, len(self.tasks)))
+
+
+def forecast_run(scenario: Scenario, stage: Stage) -> Forecast:
+    """Of `wflsim run`: a sweep finds finished runs in the store, a single regime only trainings."""
+    found = regimes(scenario)
+    chosen = evenly([regime.scenario for regime in found])
+    store, work = Store(), _Work()
+    cells = plan(found)
+    distinct = {cell.name: cell for cell in cells}
+    missing = [cell for cell in distinct.values() if scenario.sweep is None or not store.has_cell(cell.name)]
+    rate = _mean_rate(chosen, stage)
+    alone = [cell for cell in missing if not cell.exact]
+    _add_live(work, alone, [rate(cell.policy) for cell in alone])
+    exact = [cell for cell in missing if cell.exact]
+    left = {cell.learning: rounds_left(store, cell.learning, cell.scenario.stop) for cell in exact}
+    for learning, rounds in left.items():
+        mine = [cell for cell in exact if cell.learning == learning]
+        _add_training(work, rounds, mine[0].scenario.stop.rounds * len(mine), rate(mine[0].policy))
+    trainings = {cell.learning: cell for cell in cells if cell.exact}
+    ended = [rounds_left(store, name, cell.scenario.stop) == 0 for name, cell in trainings.items()]
+    return Forecast(
+        len(found), len(distinct), len(trainings), sum(not cell.exact for cell in distinct.values()),
+        len(distinct) - len(missing), sum(ended), work.rounds, work.seconds(work.workers), work.workers, len(chosen),
+    )  # fmt: skip
+
+
+def forecast_tune(scenario: Scenario, stage: Stage) -> Forecast:
+    """Of `wflsim tune`, if no tau is given up early. ScenarioError where it would refuse the scenario."""
+    spec = scenario.tune or TuneSpec()
+    found = regimes(scenario)
+    worlds = [regime.scenario for regime in found]
+    refuse_learning_keys(scenario, worlds)
+    chosen = evenly(worlds)
+    store, work = Store(), _Work()
+    taus = candidate_taus(spec)
+    runs = trainings = live = held_runs = held_trainings = 0
+    for policy in range(len(scenario.policies)):
+        rate = _rate_by_tau(chosen, policy, taus, stage)
+        if any(why_live(world.world, world.policies[policy]) for world in worlds):
+            cells = {cell.name: cell for column in live_cells(found, policy, taus) for cell in column}
+            missing = [cell for name, cell in cells.items() if not store.has_cell(name)]
+            _add_live(work, missing, [rate(cell.scenario.policies[0].tau) for cell in missing])
+            runs, live, held_runs = runs + len(cells), live + len(cells), held_runs + len(cells) - len(missing)
+            continue
+        for tau in taus:
+            variant = with_tau(scenario, policy, tau)
+            for seed in variant.seeds:
+                left = rounds_left(store, learning_digest(variant, policy, seed), variant.stop)
+                _add_training(work, left, variant.stop.rounds * len(worlds), rate(tau))
+                held_trainings += left == 0
+        trainings += len(taus) * len(scenario.seeds)
+        runs += len(taus) * len(scenario.seeds) * len(worlds)
+    return Forecast(
+        len(found), runs, trainings, live, held_runs, held_trainings, work.rounds, work.seconds(work.workers),
+        work.workers, len(chosen),
+    )  # fmt: skip
+
+
+def rounds_left(store: Store, learning: str, stop: StopSpec) -> int:
+    """Rounds that a training may still need: none if it is known to the last round, to divergence or to its target."""
+    entry = store.trace(learning)
+    if entry.reaches(stop.rounds):
+        return 0
+    held = entry.read()
+    if held is None:
+        return stop.rounds
+    done = stop.at_target and stop.target is not None and reach(held.trace, stop.target).held
+    return 0 if done else stop.rounds - len(held.trace)
+
+
+def _add_live(work: _Work, cells: Sequence[Cell], rates: Sequence[Rehearsed]) -> None:
+    for cell, one in zip(cells, rates, strict=True):
+        rounds = cell.scenario.stop.rounds
+        work.tasks.append(one.setup_s + rounds * (one.train_s + one.carry_s))
+        work.rounds += rounds
+
+
+def _add_training(work: _Work, train: int, carry: int, one: Rehearsed) -> None:
+    """`train`: rounds to be trained; `carry`: rounds to be replayed, in all regimes together."""
+    work.tasks.append((one.setup_s if train else 0.0) + train * one.train_s + carry * one.carry_s)
+    work.rounds += train
+
+
+def _mean_rate(chosen: Sequence[Scenario], stage: Stage) -> Callable[[int], Rehearsed]:
+    """A policy's round in the mean over the regimes that are rehearsed."""
+    rates = {
+        policy: _mean([stage.rehearse(world, policy) for world in chosen if policy < len(world.policies)])
+        for policy in range(max(len(world.policies) for world in chosen))
+    }
+    return lambda policy: rates[policy]
+
+
+def _rate_by_tau(
+    chosen: Sequence[Scenario], policy: int, taus: Sequence[int], stage: Stage
+) -> Callable[[int], Rehearsed]:
+    """A round's time grows in a straight line with tau: the smallest and the largest are rehearsed."""
+    low, high = (
+        _mean([stage.rehearse(with_tau(world, policy, tau), policy) for world in chosen]) for tau in (taus[0], taus[-1])
+    )
+
+    def rate(tau: int) -> Rehearsed:
+        share = (tau - taus[0]) / max(1, taus[-1] - taus[0])
+        return high._replace(train_s=low.train_s + share * (high.train_s - low.train_s))
+
+    return rate
+
+
+def _mean(rehearsed: Sequence[Rehearsed]) -> Rehearsed:
+    setup_s, train_s, carry_s = (
+        float(np.mean([getattr(one, name) for one in rehearsed])) for name in ("setup_s", "train_s", "carry_s")
+    )
+    return Rehearsed(None, "", setup_s, train_s, carry_s)
+
+
+def words(command: str, work: Forecast) -> str:
+    """One sentence for the terminal."""
+    parts = []
+    if work.trainings:
+        replayed = f", each replayed in {work.regimes} regimes" if work.regimes > 1 else ""
+        parts.append(f"{_count(work.trainings, 'training')}{replayed}")
+    if work.live:
+        parts.append(f"{_count(work.live, 'co-simulation')}, trained in its own world")
+    held = [f"{work.held_trainings} of the trainings"] if work.trainings else []
+    held += [f"{work.held_runs} of the runs"] if work.held_runs or work.live else []
+    where = "" if work.rehearsed == work.regimes else f", from rounds rehearsed in {work.rehearsed} of them"
+    return (
+        f"`wflsim {command}`: {_count(work.regimes, 'regime')}, {_count(work.runs, 'run')}: {' and '.join(parts)}. The "
+        f"store holds {' and '.join(held)} already. At most {work.rounds} rounds to train, at most about "
+        f"{duration(work.seconds)} on {_count(work.workers, 'worker')}{where}."
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,91 @@
+"""One round of a policy, really trained and really carried through its world: what it costs and how long it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from wflsim.curve import why_live
+from wflsim.drive.loop import drive
+from wflsim.drive.replay import Replay
+from wflsim.drive.training import Training
+from wflsim.learning.build import build
+from wflsim.learning.trainer import Learner
+from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
+from wflsim.scenario import Scenario
+from wflsim.world.carrier import World
+
+AT_MOST = 6
+"""Regimes that are rehearsed; of more, so many evenly spaced ones stand for all."""
+
+
+class Rehearsed(NamedTuple):
+    """What one round showed; wall-clock seconds on this machine."""
+
+    row: RoundRow | None
+    """None: the world let no round begin."""
+    reason: str
+    """Why it ended."""
+    setup_s: float
+    """To load the data and build the clients, once per training."""
+    train_s: float
+    """Of a round, with what the world adds where it must be trained in its own."""
+    carry_s: float
+    """Of a round that is replayed in a world; 0 where replay is not exact."""
+    vectors: int = 0
+    """Models' worth of values that a client may have to remember after it."""
+
+
+class _Keep:
+    """A sink that keeps the last round."""
+
+    row: RoundRow | None = None
+    entry: TraceRound | None = None
+
+    def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
+        self.entry, self.row = entry, row
+
+
+class Stage:
+    """Builds each learner once: policies and worlds that share data, model and clients share it."""
+
+    def __init__(self) -> None:
+        self._learners: dict[str, tuple[Learner, dict[str, Any], float]] = {}
+
+    def learner(self, scenario: Scenario) -> tuple[Learner, float]:
+        """As it is before the first round, and the seconds it took to build."""
+        blocks = (scenario.data, scenario.partition, scenario.model, scenario.train)
+        key = repr((*(block.model_dump(mode="json") for block in blocks), scenario.clients))
+        if key not in self._learners:
+            began_s = perf_counter()
+            made = build(*blocks, scenario.clients, scenario.seeds[0])
+            self._learners[key] = made, made.snapshot(), perf_counter() - began_s
+        made, blank, setup_s = self._learners[key]
+        made.restore(blank)
+        return made, setup_s
+
+    def rehearse(self, scenario: Scenario, policy: int) -> Rehearsed:
+        """One round with the first seed."""
+        learner, setup_s = self.learner(scenario)
+        seed, spec, sink = scenario.seeds[0], scenario.policies[policy], _Keep()
+        world = World(scenario.world, scenario.clients, seed, learner.flops_per_sample)
+        began_s = perf_counter()
+        training = Training(spec, learner, seed)
+        reason = drive(training, world, sink, lambda row: "one round", scenario.clients, seed)
+        train_s, carry_s = perf_counter() - began_s, 0.0
+        if sink.entry is not None and why_live(scenario.world, spec) is None:
+            again = World(scenario.world, scenario.clients, seed, learner.flops_per_sample)
+            began_s = perf_counter()
+            drive(Replay([sink.entry]), again, _Keep(), lambda row: "one round", scenario.clients, seed)
+            carry_s = perf_counter() - began_s
+            train_s = max(0.0, train_s - carry_s)
+        vectors = sum(len(rows) for store, rows in learner.snapshot().items() if store != "scratch")
+        return Rehearsed(sink.row, reason, setup_s, train_s, carry_s, vectors)
+
+
+def evenly(things: Sequence[Scenario]) -> list[Scenario]:
+    """All of a few, or evenly spaced ones, the first and the last among them."""
+    if len(things) <= AT_MOST:
+        return list(things)
+    return [things[round(i * (len(things) - 1) / (AT_MOST - 1))] for i in range(AT_MOST)]

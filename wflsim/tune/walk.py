@@ -1,0 +1,68 @@
+"""One learning curve carried through one world by replay: what it has cost there so far, and how it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from wflsim.drive.loop import drive
+from wflsim.drive.replay import Replay
+from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
+from wflsim.scenario import Scenario
+from wflsim.scenario.blocks import TuneSpec
+from wflsim.tune.costs import cost_of, energy_column
+from wflsim.world.carrier import World
+
+
+class End(NamedTuple):
+    """How one curve stands in one regime."""
+
+    cost: float
+    """Spent to the target, or so far."""
+    reached: bool
+    """Within the budgets."""
+    diverged: bool
+    exhausted: bool
+    """stop.energy or stop.time is spent, and the target was not reached."""
+    attained: float
+    """Accuracy at the last evaluation, in the target's metric; 0 before the first."""
+
+
+class Walk:
+    """One curve in one world, as far as it has come."""
+
+    def __init__(self, scenario: Scenario, seed: int, flops: float, spec: TuneSpec) -> None:
+        self._scenario, self._seed, self._spec = scenario, seed, spec
+        self._world: World | None = World(scenario.world, scenario.clients, seed, flops)
+        self.rounds = 0
+        self._energy_j = self._full_j = self._time_s = 0.0
+        self._column = energy_column(spec)
+        self.broke = False
+        """stop.energy or stop.time is spent."""
+
+    @property
+    def cost(self) -> float:
+        return cost_of(self._spec, self._energy_j, self._time_s)
+
+    def advance(self, trace: Sequence[TraceRound]) -> None:
+        if self._world is not None and self.rounds < len(trace) and not self.broke:
+
+            def enough(row: RoundRow) -> str | None:
+                return "known" if self.broke or row.round + 1 >= len(trace) else None
+
+            source, clients = Replay(trace, elsewhere=True), self._scenario.clients
+            drive(source, self._world, self, enough, clients, self._seed, start=self.rounds)
+
+    def rest(self) -> None:
+        """Done with: a world of many clients is not small."""
+        self._world = None
+
+    def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
+        stop = self._scenario.stop
+        self._energy_j += getattr(row, self._column)
+        self._full_j += row.energy_j
+        self._time_s = row.end_s
+        self.rounds = entry.round + 1
+        self.broke = (stop.energy is not None and self._full_j >= stop.energy) or (
+            stop.time is not None and self._time_s >= stop.time
+        )

@@ -1,0 +1,111 @@
+"""The answer of tuning in a few sentences: which tau, for how much, how sure; and what could not be found out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from wflsim.answer import percent
+from wflsim.tables import Interval
+from wflsim.tune.chance import FEWEST
+from wflsim.tune.choice import Candidate, Choice
+from wflsim.tune.costs import shown
+from wflsim.tune.study import Study
+
+COUNTS = {1: "one seed", 2: "two seeds"}
+
+
+def answer(found: Study) -> str:
+    """Which tau, for how much, and how sure; over a map, from where to where. No winner where nobody reached."""
+    sentences = []
+    for policy in dict.fromkeys(policy for policy, _ in found.choices):
+        own = {number: choice for (name, number), choice in found.choices.items() if name == policy}
+        won = {number: choice for number, choice in own.items() if choice.best is not None}
+        sentences += _winners(found, policy, own, won) if won else []
+        if len(won) < len(own):
+            sentences.append(_nobody(found, policy, {n: choice for n, choice in own.items() if n not in won}, len(own)))
+        sentences += _doubts(found, own)
+    return " ".join(sentences)
+
+
+def goal(found: Study) -> str:
+    """80 % worst accuracy"""
+    return f"{percent(found.target.accuracy)} {found.target.metric} accuracy"
+
+
+def _winners(found: Study, policy: str, own: Mapping[int, Choice], won: Mapping[int, Choice]) -> list[str]:
+    low, high = (pick(won, key=lambda number: won[number].nearest.tau) for pick in (min, max))
+    if len(own) == 1:
+        sentences = [f"{policy} reaches {goal(found)} with {_one(found, own[low])}."]
+    else:
+        sentences = [
+            f"{policy}, {goal(found)}: tau* from {won[low].nearest.tau} ({_where(found, low)}: "
+            f"{_one(found, won[low])}) to {won[high].nearest.tau} ({_where(found, high)}: {_one(found, won[high])})."
+        ]
+    if edges := sum(bool(choice.edge) for choice in won.values()):
+        sentences.append(f"In {edges} of {len(own)} regimes tau* is the first or last candidate: try beyond.")
+    if missed := sum(choice.nearest.p_reach < 1 for choice in won.values()):
+        sentences.append(
+            f"In {missed} of {len(own)} regimes even the best tau misses it on some seeds, and its cost is at least "
+            f"what is given."
+        )
+    return sentences
+
+
+def _nobody(found: Study, policy: str, lost: Mapping[int, Choice], regimes: int) -> str:
+    nearest = max((choice.nearest for choice in lost.values()), key=lambda one: one.attained)
+    where = "" if regimes == 1 else f" in {'any' if len(lost) == regimes else len(lost)} of {regimes} regimes"
+    diverged = all(one.censored == 0 for choice in lost.values() for one in choice.candidates)
+    ended = "every run diverged" if diverged else f"nearest: tau={nearest.tau} with {percent(nearest.attained)}"
+    return f"No tau brings {policy} to {goal(found)}{where}; {ended}."
+
+
+def _doubts(found: Study, own: Mapping[int, Choice]) -> list[str]:
+    """Taus that were cut off too early to be judged, and too few seeds to judge by."""
+    sentences = []
+    open_ = {number: choice for number, choice in own.items() if choice.could_win}
+    if open_:
+        taus = sorted({tau for choice in open_.values() for tau in choice.could_win})
+        where = "" if len(own) == 1 else f"In {len(open_)} of {len(own)} regimes "
+        rounds = found.regimes[0].scenario.stop.rounds
+        may = "could still win" if any(choice.best is not None for choice in open_.values()) else "may still reach it"
+        cut = f"stop.rounds={rounds} cut off tau={', '.join(map(str, taus))}, which {may}: raise stop.rounds."
+        sentences.append(f"{where}{cut}")
+    seeds = min(choice.seeds for choice in own.values())
+    several = any(len(choice.candidates) > 1 and choice.best is not None for choice in own.values())
+    if seeds < FEWEST and several and found.spec.rounds_to_target is None:
+        sentences.append(f"{COUNTS[seeds].capitalize()} cannot say which tau is best: take three or more.")
+    return sentences
+
+
+def _one(found: Study, choice: Choice) -> str:
+    best = choice.nearest
+    text = f"tau={best.tau} for {'at least ' if best.censored else ''}{spread(found, best.cost)}"
+    if np.isfinite(choice.unseen.mean) and len(choice.candidates) > 1:
+        least = "at least " if choice.unseen_missed else ""
+        text += f" (on seeds that did not choose it {least}{spread(found, choice.unseen)})"
+    if len(choice.within5) > 1:
+        text += f", within 5 %: {' '.join(map(str, choice.within5))}"
+    if np.isfinite(best.p_best) and len(choice.candidates) > 1:
+        text += f", the best of these with {chance(best)} confidence"
+    return text
+
+
+def spread(found: Study, cost: Interval) -> str:
+    """12.3 J [11.1 J, 13.6 J]; without an interval the cost alone."""
+    text = shown(found.spec, cost.mean)
+    return f"{text} [{shown(found.spec, cost.low)}, {shown(found.spec, cost.high)}]" if np.isfinite(cost.low) else text
+
+
+def chance(one: Candidate) -> str:
+    """84 %, or at least 84 % where some run was cut off; - where the seeds are too few."""
+    if not np.isfinite(one.p_best):
+        return "-"
+    if abs(one.p_best_most - one.p_best) < 0.0005:
+        return percent(one.p_best)
+    return f"at most {percent(one.p_best_most)}" if one.p_best < 0.0005 else f"at least {percent(one.p_best)}"
+
+
+def _where(found: Study, number: int) -> str:
+    return ", ".join(f"{key.rsplit('.', 1)[-1]} {value}" for key, value in found.regimes[number].values.items())
