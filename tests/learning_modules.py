@@ -14,6 +14,15 @@ class Small(nn.Module):
         return self.head(torch.tanh(self.body(x)))
 
 
+class Plain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, x):
+        return self.head(x.flatten(1))
+
+
 class WithBatchNorm(Small):
     def __init__(self):
         super().__init__()
