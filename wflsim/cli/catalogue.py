@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from wflsim.policies.registry import POLICIES
-from wflsim.scenario.explain import specs_in
+from wflsim.scenario.allowed import specs_in
 from wflsim.scenario.schema import Scenario
 
 

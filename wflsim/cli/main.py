@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -36,6 +36,23 @@ Overrides = Annotated[
 ]
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from wflsim import __version__
+
+        out.print(f"wflsim {__version__}", markup=False, highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _every_command(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
 @app.command()
 def run(
     scenario: ScenarioFile,
@@ -60,11 +77,11 @@ def run(
     loaded = load(scenario, [*(overrides or []), *([f"seeds={seeds}"] if seeds else [])])
     folder = out_dir or experiment.RUNS / slug(loaded.name)
     console = err if as_json else out
+    if engine not in ("local", "ray"):
+        raise ScenarioError(f"--engine: got {engine!r}. Allowed: local, ray")
     console.print(f"results: {folder}", markup=False, highlight=False)
     for remark in remarks(loaded.world):
         console.print(remark, markup=False, highlight=False)
-    if engine not in ("local", "ray"):
-        raise ScenarioError(f"--engine: got {engine!r}. Allowed: local, ray")
     if loaded.sweep is not None:
         from wflsim.cli.sweep import sweep
 
@@ -103,18 +120,29 @@ def check(
         return
     if not files:
         raise ScenarioError("check: name at least one scenario file, or --schema")
-    findings: list[str] = []
+    findings: list[WflsimError] = []
     good = []
     for file in files:
         try:
             loaded = load(file, overrides or [])
             good.append((file, loaded, len(regimes(loaded))))
         except ScenarioError as error:
-            findings.append(str(error))
-    if findings:
-        raise ScenarioError("\n".join(findings))
-    from wflsim.cli.preview import preview
+            findings.append(error)
+    previews: dict[Path, Any] = {}
+    if not findings:
+        from wflsim.cli.preview import preview
 
+        for file, loaded, _ in good:
+            # What only data and devices know, whether the clients have samples for example, comes out here.
+            try:
+                if loaded.tune is None or loaded.tune.rounds_to_target is None:
+                    previews[file] = preview(loaded)
+            except WflsimError as error:
+                kind = ScenarioError if isinstance(error, ScenarioError) else WflsimError
+                findings.append(kind(f"{file}: {error}"))
+    if findings:
+        kind = ScenarioError if any(isinstance(error, ScenarioError) for error in findings) else WflsimError
+        raise kind("\n".join(map(str, findings)))
     for file, loaded, count in good:
         out.print(f"{file}: ok", markup=False, highlight=False)
         if loaded.sweep is not None:
@@ -123,7 +151,7 @@ def check(
         if loaded.tune is not None and loaded.tune.rounds_to_target is not None:
             out.print("rounds to target are given: `wflsim tune` trains nothing", markup=False, highlight=False)
         else:
-            out.print(preview(loaded))
+            out.print(previews[file])
 
 
 @app.command(name="list")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from wflsim.units import Spec
+from wflsim.units import Means, Spec
 
 Count = Annotated[int, Field(gt=0)]
 
@@ -46,7 +46,9 @@ class ModuleSpec(Spec):
     """A torch module of the user's own: takes samples [b, ...], returns logits [b, classes]."""
 
     name: Literal["module"]
-    module: Annotated[str, Field(pattern=r"^\w+(\.\w+)*:\w+$")]
+    module: Annotated[
+        str, Field(pattern=r"^\w+(\.\w+)*:\w+$"), Means("package.file:Class, such as my_models:Net")
+    ]
     """`package.file:Class`, found as Python finds it from the working directory."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of its constructor."""

@@ -16,7 +16,7 @@ from typing import Annotated, Literal, TypeVar
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from wflsim.units import Hertz, Ratio, Seconds, Spec, Watts, db_to_ratio
+from wflsim.units import Hertz, Ratio, Seconds, Share, Spec, Watts, db_to_ratio
 from wflsim.world.bounds import within_db
 from wflsim.world.fading import Fading, FadingSpec, averaged, rice_factor
 from wflsim.world.links import REFERENCE_HZ, Link
@@ -51,7 +51,7 @@ class PowerControlSpec(Spec):
     """Open loop: radiate target / gain^share, at most `power`. Share 1: all arrive alike; 0: all send alike."""
 
     target: Watts
-    share: Annotated[float, Field(ge=0, le=1)] = 1.0
+    share: Share = 1.0
 
 
 class RadioSpec(Spec):
