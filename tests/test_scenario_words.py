@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import copy
+import io
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
+from rich.console import Console
 
 import wflsim
+from wflsim.cli.catalogue import groups, tables
 from wflsim.errors import ScenarioError
 from wflsim.scenario import build
-from wflsim.scenario.allowed import alternatives, items, keys, of_field, tag_of
+from wflsim.scenario.allowed import alternatives, items, keys, of_field, places_at, tag_of
 from wflsim.scenario.schema import Scenario
 from wflsim.scenario.source import Source, parse
-from wflsim.units import Spec, parse_quantity
+from wflsim.units import Choices, Spec, parse_quantity
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "scenarios/quickstart.yaml").read_text()
@@ -206,3 +210,63 @@ def test_dir_and_version_name_what_is_public():
     assert all(hasattr(wflsim, name) for name in dir(wflsim))
     assert wflsim.__version__ == version("wflsim")
 
+
+
+CHOICES = {
+    "path_loss": "log_distance uma umi inh", "fading": "rayleigh rician", "rate": "shannon gap cqi fixed",
+    "access": "dedicated tdma ofdma makespan", "profile": "generic raspberry_pi_4 jetson_nano lte_phone wifi_station",
+    "selector": "by_lambda best_channel least_energy availability", "availability": "periodic windows",
+    "partition": "zipf_dirichlet iid shards file natural", "model": "linear mlp cnn resnet18_last module",
+    "data": "digits mnist fashion_mnist kmnist synthetic npz", "reading": "power_fixed power_for_snr snr_at_1mhz",
+    "scheme": "sequential with_replacement uniform_weighted systematic bernoulli",
+    "policies": "fedavg local_sgd fedprox feddyn scaffold afl drfa drdm lambda_drdm scaffpd fedasync fedbuff",
+}  # fmt: skip
+
+
+def listed(what):
+    out = io.StringIO()
+    for table in tables(what):
+        Console(file=out, width=400).print(table)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("what", CHOICES)
+def test_list_names_every_choice_with_a_line_about_it_and_where_it_goes(what):
+    text, everything = listed(what), listed("all")
+    for name in CHOICES[what].split():
+        (line,) = [line for line in text.splitlines() if re.match(rf"│ (\w+, )*{name}(, \w+)* +│", line)]
+        assert re.search(r"│ +[A-Za-z0-9][^│]{10,}", line[3:]), line
+        assert line.split("│")[2].strip() in everything
+    assert re.search(rf"{what}, written \w+: .*{what}|{what}, written {what}: ", text), text
+
+
+def test_what_is_written_in_the_list_is_accepted():
+    """The title of every table is YAML that can be pasted, where it leaves nothing to fill in."""
+    tried = 0
+    for group in groups():
+        if "..." in group.example or group.key in ("devices.availability", "policies", "policies.scheme"):
+            continue
+        block = yaml.safe_load(group.example)
+        (key,) = block
+        data = {**GOOD, key: {**block[key]} if key in ("model", "data", "partition") else {**GOOD.get(key, {}), **block[key]}}
+        if "path_loss" in block[key]:
+            del data["radio"]["snr"]
+        build(Source("s.yaml", data))
+        tried += 1
+    assert tried >= 8
+
+
+def test_every_choice_that_is_described_exists_and_the_other_way_round():
+    seen = 0
+    for path, _ in EVERY:
+        for place in places_at(Scenario, path):
+            described = [item for item in place.metadata if isinstance(item, Choices)]
+            if described:
+                assert tuple(name for name, _ in described[0].lines) == get_args(place.annotation)
+                seen += 1
+    assert seen >= 5
+
+
+def test_an_unknown_word_for_list_is_answered_with_the_nearest():
+    with pytest.raises(ScenarioError, match=r"list: got 'fadings', did you mean 'fading'\? Allowed: access,"):
+        tables("fadings")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from wflsim.cli.compare import compare
 from wflsim.cli.interrupt import interruptible
@@ -157,14 +155,14 @@ def check(
 @app.command(name="list")
 def list_(
     what: Annotated[
-        str, typer.Argument(metavar="WHAT", help="policies, models, datasets, radios or devices; or store.")
+        str, typer.Argument(metavar="WHAT", help="A key such as fading, access, policies; or store.")
     ] = "all",
     prune: Annotated[
         float | None, typer.Option(min=0, metavar="DAYS", help="With store: remove what is older; 0 removes all.")
     ] = None,
 ) -> None:
     """What there is to choose from; and what is in the store of traces and finished cells."""
-    from wflsim.cli.catalogue import kinds_table, policies_table
+    from wflsim.cli.catalogue import tables
     from wflsim.cli.stored import pruned, stored_table
     from wflsim.store import Store
 
@@ -176,18 +174,8 @@ def list_(
     if what == "store":
         out.print(stored_table(Store()))
         return
-
-    tables: dict[str, Callable[[], Table]] = {
-        "policies": policies_table,
-        "models": lambda: kinds_table("models", "model", "train"),
-        "datasets": lambda: kinds_table("data sets and partitions", "data", "partition"),
-        "radios": lambda: kinds_table("radio and cell", "radio", "cell"),
-        "devices": lambda: kinds_table("devices and server", "devices", "server"),
-    }
-    if what != "all" and what not in tables:
-        raise ScenarioError(f"list: got {what!r}. Allowed: {', '.join(tables)}, store")
-    for name in tables if what == "all" else [what]:
-        out.print(tables[name]())
+    for table in tables(what):
+        out.print(table)
 
 
 @app.command()
