@@ -162,7 +162,7 @@ class Worker:
             command = [sys.executable, __file__, "--serve", "--memory", str(self._memory)]
             # where modules are looked for, and quiet: hostile numbers overflow, which is not what is looked for
             environment = {**os.environ, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-            self._stacks = tempfile.TemporaryFile("w+")
+            self._stacks = tempfile.TemporaryFile("w+")  # noqa: SIM115 (lives as long as the worker)
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stacks, text=True,
                 cwd=self._folder, env=environment,
