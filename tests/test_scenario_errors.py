@@ -95,8 +95,8 @@ def test_malformed(old, new, message):
 
 WHOLE = [
     ("", r"the file is empty"),
-    ("- a\n- b\n", r":1: a scenario is a mapping of keys, got list"),
-    ("just words", r":1: a scenario is a mapping of keys, got str"),
+    ("- a\n- b\n", r":1: a scenario is a mapping of keys such as `clients: 10`, got a list"),
+    ("just words", r":1: a scenario is a mapping of keys such as `clients: 10`, got a single value"),
     ("[" * 2000, r"nested too deeply|not valid YAML"),
     ("a: " + "[" * 40 + "]" * 40, r"too large after expanding aliases \(at most 30 levels\)"),
     ("a: &a [1,2,3,4,5,6,7,8,9]\n" + "".join(f"{c}: &{c} [{','.join(['*' + p] * 9)}]\n" for p, c in zip("abcdef", "bcdefg", strict=True)),

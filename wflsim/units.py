@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -58,11 +59,13 @@ class Spec(BaseModel):
         """
         if not isinstance(given, dict):
             return given
-        fields = cls.model_fields
-        return {
-            key: _as_words(value) if key in fields and not _may_be_true(fields[key].annotation) else value
-            for key, value in given.items()
-        }
+        numbers = _number_keys(cls)
+        wrong = {key: _as_words(value) for key, value in given.items() if key in numbers and _holds_truth(value)}
+        return {**given, **wrong} if wrong else given
+
+
+def _holds_truth(given: Any) -> bool:
+    return any(map(_holds_truth, given)) if isinstance(given, list) else isinstance(given, bool)
 
 
 def _as_words(given: Any) -> Any:
@@ -71,10 +74,11 @@ def _as_words(given: Any) -> Any:
     return ("true" if given else "false") if isinstance(given, bool) else given
 
 
-def _may_be_true(annotation: Any) -> bool:
-    """Whether no number stands here, or a bool may stand beside it."""
-    parts = _parts(annotation)
-    return bool in parts or Any in parts or not {int, float} & parts
+@cache
+def _number_keys(spec: type[BaseModel]) -> frozenset[str]:
+    """Keys at which numbers stand, and nothing that may be true or false."""
+    parts = {key: _parts(field.annotation) for key, field in spec.model_fields.items()}
+    return frozenset(key for key, found in parts.items() if found & {int, float} and not found & {bool, Any})
 
 
 def _parts(annotation: Any) -> set[Any]:

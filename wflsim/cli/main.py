@@ -123,9 +123,13 @@ def check(
     for file in files:
         try:
             loaded = load(file, overrides or [])
-            good.append((file, loaded, len(regimes(loaded))))
         except ScenarioError as error:
             findings.append(error)
+            continue
+        try:
+            good.append((file, loaded, len(regimes(loaded))))
+        except ScenarioError as error:
+            findings.append(ScenarioError(f"{file}: {error}"))
     previews: dict[Path, Any] = {}
     if not findings:
         from wflsim.cli.preview import preview

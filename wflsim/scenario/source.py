@@ -99,7 +99,11 @@ def parse(text: str, name: str) -> Source:
         raise ScenarioError(f"{name}: the file is empty; `wflsim new FILE` writes a starter scenario")
     data = _Walk(source).value(root, (), 0)
     if not isinstance(data, dict):
-        raise ScenarioError(f"{name}:1: a scenario is a mapping of keys, got {type(data).__name__}")
+        what = {list: "a list", type(None): "nothing"}.get(type(data), "a single value")
+        raise ScenarioError(
+            f"{name}:1: a scenario is a mapping of keys such as `clients: 10`, got {what}; "
+            "`wflsim new FILE` writes a starter scenario"
+        )
     source.data = data
     return source
 
