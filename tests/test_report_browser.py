@@ -151,13 +151,33 @@ def test_light_and_dark(browser, pages):
 
 def test_tables_sort(browser, pages):
     open_page(browser, pages["comparison"])
-    column = "return [...document.querySelectorAll('#table-comparison tbody tr')].map(row => Number(row.cells[3].dataset.value))"
-    header = "#table-comparison thead th:nth-child(4) button"
+    column = "return [...document.querySelectorAll('#table-comparison .scroll:first-of-type tbody tr')].map(row => Number(row.cells[3].dataset.value))"
+    header = "#table-comparison .scroll:first-of-type thead th:nth-child(4) button"
     given = browser.execute_script(column)
     press(browser, header)
     assert browser.execute_script(column) == sorted(given)
     press(browser, header)
     assert browser.execute_script(column) == sorted(given, reverse=True)
+
+
+def test_the_parts_of_a_table_sort_together(browser, pages):
+    open_page(browser, pages["comparison"])
+    policies = "return [...document.querySelectorAll('#table-comparison table')].map(t => [...t.tBodies[0].rows].map(row => row.cells[0].textContent))"
+    assert len(browser.execute_script(policies)) == 2
+    for column in (4, 7):
+        press(browser, f"#table-comparison .scroll:first-of-type thead th:nth-child({column}) button")
+        first, second = browser.execute_script(policies)
+        assert first == second
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1200, 800, 400])
+def test_the_main_table_fits_a_desk_and_scrolls_on_a_phone(browser, pages, width, dark):
+    open_page(browser, pages["comparison"], width, dark)
+    boxes = browser.execute_script("return [...document.querySelectorAll('#table-comparison .scroll')].map(box => [box.clientWidth, box.scrollWidth])")
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    for visible, whole in boxes:
+        assert whole <= visible or width == 400
 
 
 def test_the_timeline_zooms(browser, pages):

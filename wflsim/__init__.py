@@ -1,14 +1,16 @@
 """wflsim: a wireless-aware federated-learning system simulator.
 
     import wflsim
-    scenario = wflsim.load("scenarios/quickstart.yaml")
-    results = wflsim.run(scenario)
+    results = wflsim.run("scenarios/quickstart.yaml")
     results.summary, results.rounds, results.clients, results.legs
+
+`run`, `run_sweep` and `load` take the name of a scenario file, a mapping of its keys, or what `load` returned.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from wflsim.sweep.run import run_sweep
     from wflsim.tables import Results
 
-__all__ = ["Results", "Scenario", "load", "run", "run_sweep"]
+    __version__: str
+
+__all__ = ["Results", "Scenario", "__version__", "load", "run", "run_sweep"]
 
 _HOMES = {
     "Results": "wflsim.tables",
@@ -30,6 +34,12 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     # Imported on first use: `wflsim --help` should not wait for pandas and scipy.
+    if name == "__version__":
+        return version("wflsim")
     if name not in _HOMES:
         raise AttributeError(f"module 'wflsim' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, "__doc__", "__file__", "__name__", "__path__"})

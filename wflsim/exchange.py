@@ -19,14 +19,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
+
+from wflsim.units import choices
 
 import numpy as np
 
 BITS_PER_VALUE = 32
 """A value costs 32 bits on the wire whatever the compute dtype; so does a scalar."""
 
-Scheme = Literal["sequential", "with_replacement", "uniform_weighted", "systematic", "bernoulli"]
+Scheme = Annotated[
+    Literal["sequential", "with_replacement", "uniform_weighted", "systematic", "bernoulli"],
+    choices(
+        sequential="m clients one by one without replacement, by lambda; each weighs 1/m",
+        with_replacement="m independent draws by lambda; a client weighs as often as it was drawn",
+        uniform_weighted="m clients uniformly; each weighs N lambda/m, which is unbiased",
+        systematic="Madow's draw with inclusion min(1, m lambda); weights lambda/inclusion, which is unbiased",
+        bernoulli="each client by itself with that inclusion, at least one; equal weights",
+    ),
+]
 Fate = Literal["delivered", "lost", "late", "dead", "dropped"]
 Weights = dict[int, float]
 

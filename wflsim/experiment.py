@@ -22,7 +22,7 @@ from wflsim.files import locked, write
 from wflsim.learning.data import load as load_data
 from wflsim.learning.partition import class_counts, divide
 from wflsim.record import TRACE, ClientRow, Leg, RoundRow, Tables, TraceRound, csv_lines
-from wflsim.scenario import Scenario, dump, slug
+from wflsim.scenario import Given, Scenario, dump, load, slug
 from wflsim.store import Store
 from wflsim.tables import Results
 
@@ -44,9 +44,10 @@ class Cell(NamedTuple):
 
 
 def run(
-    scenario: Scenario, out: str | Path | None = None, workers: int | None = None, fresh: bool = False
+    scenario: Given, out: str | Path | None = None, workers: int | None = None, fresh: bool = False
 ) -> Results:
     """Run what is not yet there of a scenario, and return its tables. Killed and called again, it goes on."""
+    scenario = load(scenario)
     if scenario.sweep is not None:
         raise ScenarioError("sweep: this scenario has many regimes; use wflsim.run_sweep(scenario) for it")
     folder = Path(out) if out is not None else RUNS / slug(scenario.name)
@@ -204,8 +205,6 @@ def _refuse_foreign(scenario: Scenario, folder: Path) -> None:
     held = folder / "scenario.yaml"
     if not held.exists():
         return
-    from wflsim.scenario import load
-
     if load(held).model_copy(update={"seeds": scenario.seeds}) != scenario:
         raise StoreError(
             f"{folder} holds the results of another version of this scenario; keep them and name another folder with "

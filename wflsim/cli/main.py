@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from wflsim.cli.compare import compare
 from wflsim.cli.interrupt import interruptible
@@ -34,6 +32,23 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY.PATH=VALUE", help="Change a key, e.g. --set radio.snr='5 dB'. Repeatable."),
 ]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from wflsim import __version__
+
+        out.print(f"wflsim {__version__}", markup=False, highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _every_command(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command()
@@ -60,11 +75,11 @@ def run(
     loaded = load(scenario, [*(overrides or []), *([f"seeds={seeds}"] if seeds else [])])
     folder = out_dir or experiment.RUNS / slug(loaded.name)
     console = err if as_json else out
+    if engine not in ("local", "ray"):
+        raise ScenarioError(f"--engine: got {engine!r}. Allowed: local, ray")
     console.print(f"results: {folder}", markup=False, highlight=False)
     for remark in remarks(loaded.world):
         console.print(remark, markup=False, highlight=False)
-    if engine not in ("local", "ray"):
-        raise ScenarioError(f"--engine: got {engine!r}. Allowed: local, ray")
     if loaded.sweep is not None:
         from wflsim.cli.sweep import sweep
 
@@ -103,18 +118,33 @@ def check(
         return
     if not files:
         raise ScenarioError("check: name at least one scenario file, or --schema")
-    findings: list[str] = []
+    findings: list[WflsimError] = []
     good = []
     for file in files:
         try:
             loaded = load(file, overrides or [])
+        except ScenarioError as error:
+            findings.append(error)
+            continue
+        try:
             good.append((file, loaded, len(regimes(loaded))))
         except ScenarioError as error:
-            findings.append(str(error))
-    if findings:
-        raise ScenarioError("\n".join(findings))
-    from wflsim.cli.preview import preview
+            findings.append(ScenarioError(f"{file}: {error}"))
+    previews: dict[Path, Any] = {}
+    if not findings:
+        from wflsim.cli.preview import preview
 
+        for file, loaded, _ in good:
+            # What only data and devices know, whether the clients have samples for example, comes out here.
+            try:
+                if loaded.tune is None or loaded.tune.rounds_to_target is None:
+                    previews[file] = preview(loaded)
+            except WflsimError as error:
+                kind = ScenarioError if isinstance(error, ScenarioError) else WflsimError
+                findings.append(kind(f"{file}: {error}"))
+    if findings:
+        kind = ScenarioError if any(isinstance(error, ScenarioError) for error in findings) else WflsimError
+        raise kind("\n".join(map(str, findings)))
     for file, loaded, count in good:
         out.print(f"{file}: ok", markup=False, highlight=False)
         if loaded.sweep is not None:
@@ -123,20 +153,20 @@ def check(
         if loaded.tune is not None and loaded.tune.rounds_to_target is not None:
             out.print("rounds to target are given: `wflsim tune` trains nothing", markup=False, highlight=False)
         else:
-            out.print(preview(loaded))
+            out.print(previews[file])
 
 
 @app.command(name="list")
 def list_(
     what: Annotated[
-        str, typer.Argument(metavar="WHAT", help="policies, models, datasets, radios or devices; or store.")
+        str, typer.Argument(metavar="WHAT", help="A key such as fading, access, policies; or store.")
     ] = "all",
     prune: Annotated[
         float | None, typer.Option(min=0, metavar="DAYS", help="With store: remove what is older; 0 removes all.")
     ] = None,
 ) -> None:
     """What there is to choose from; and what is in the store of traces and finished cells."""
-    from wflsim.cli.catalogue import kinds_table, policies_table
+    from wflsim.cli.catalogue import tables
     from wflsim.cli.stored import pruned, stored_table
     from wflsim.store import Store
 
@@ -148,18 +178,8 @@ def list_(
     if what == "store":
         out.print(stored_table(Store()))
         return
-
-    tables: dict[str, Callable[[], Table]] = {
-        "policies": policies_table,
-        "models": lambda: kinds_table("models", "model", "train"),
-        "datasets": lambda: kinds_table("data sets and partitions", "data", "partition"),
-        "radios": lambda: kinds_table("radio and cell", "radio", "cell"),
-        "devices": lambda: kinds_table("devices and server", "devices", "server"),
-    }
-    if what != "all" and what not in tables:
-        raise ScenarioError(f"list: got {what!r}. Allowed: {', '.join(tables)}, store")
-    for name in tables if what == "all" else [what]:
-        out.print(tables[name]())
+    for table in tables(what):
+        out.print(table)
 
 
 @app.command()

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from wflsim.record import RoundRow
 from wflsim.target import Watch
-from wflsim.units import Joules, Seconds, Spec
+from wflsim.units import Joules, Seconds, Share, Spec
 
 ALL_ROUNDS = "all rounds done"
 """The reason of a run that stop.rounds ended."""
@@ -18,7 +18,7 @@ class Target(Spec):
     """An accuracy to reach, and what counts as having reached it."""
 
     metric: Literal["worst", "average"] = "worst"
-    accuracy: Annotated[float, Field(gt=0, le=1)]
+    accuracy: Annotated[Share, Field(gt=0)]
     hold: Annotated[int, Field(ge=1, le=1000)] = 1
     """Evaluations in a row that must show it; the target counts as reached at the first of them."""
     window: Annotated[int, Field(ge=1, le=10_000)] = 1

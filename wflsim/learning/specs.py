@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from wflsim.units import BASE, Spec
+from wflsim.units import BASE, Means, Spec
 
 Count = Annotated[int, Field(gt=0, le=1_000_000_000)]
 
@@ -48,7 +48,7 @@ class ModuleSpec(Spec):
     """A torch module of the user's own: takes samples [b, ...], returns logits [b, classes]."""
 
     name: Literal["module"]
-    module: Annotated[str, Field(pattern=r"^\w+(\.\w+)*:\w+$")]
+    module: Annotated[str, Field(pattern=r"^\w+(\.\w+)*:\w+$"), Means("package.file:Class, such as my_models:Net")]
     """`package.file:Class`: a file beside the scenario, in the working directory, or of an installed package."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of its constructor."""

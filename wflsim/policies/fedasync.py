@@ -16,6 +16,7 @@ from pydantic import Field
 
 from wflsim.exchange import Ask, Draw, Lost, Me, Receive, Send
 from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Step
+from wflsim.units import Share
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,7 +47,7 @@ class FedAsync(Policy):
     """Learning rate."""
     rho: Coefficient = 0.005
     """Proximal term rho/2 |y - w_t|^2 of the local objective."""
-    alpha: Annotated[float, Field(gt=0, le=1)] = 0.6
+    alpha: Annotated[Share, Field(gt=0)] = 0.6
     """Weight of a fresh model in the mix."""
     staleness: Literal["constant", "polynomial", "hinge"] = "polynomial"
     """s(k): 1, (k+1)^-a, or 1 up to b and 1/(a(k-b)+1) beyond."""

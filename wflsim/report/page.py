@@ -12,12 +12,16 @@ from typing import Any
 
 from wflsim.report.charts.chart import Chart, to_json
 from wflsim.report.source import Folder
-from wflsim.report.tabular import Table
+from wflsim.report.tabular import Cell, Table
 from wflsim.report.wording import Fact, Opening
 
 ASSETS = Path(__file__).parent / "assets"
 ROWS = 400
 """Of one table on the page; a longer one would be slow to open and nobody would read it."""
+COLUMNS = 10
+"""Of a table that fits a page 1080 pixels wide, intervals included."""
+SPLIT_ROWS = 12
+"""Rows of the longest table that is shown in parts."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,28 @@ class Section:
     id: str
     title: str
     items: list[Chart | Table]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Columns of a table that stand side by side."""
+
+    heads: list[str]
+    rows: list[list[Cell]]
+
+
+def parts(table: Table) -> list[Part]:
+    """A short table with more columns than a page is wide, as several below each other that begin alike.
+
+    A long one stays whole and is scrolled: its rows would be too far apart.
+    """
+    first = table.spread.index(True) if True in table.spread else 0
+    if len(table.heads) <= COLUMNS or len(table.rows) > SPLIT_ROWS:
+        return [Part(table.heads, table.rows[:ROWS])]
+    wide = max(COLUMNS - first, 1)
+    starts = range(first, len(table.heads), wide)
+    columns = [[*range(first), *range(start, min(start + wide, len(table.heads)))] for start in starts]
+    return [Part([table.heads[c] for c in part], [[row[c] for c in part] for row in table.rows]) for part in columns]
 
 
 @dataclass(frozen=True)
@@ -107,6 +133,7 @@ def render(page: Page) -> str:
         lstrip_blocks=True,
     )  # fmt: skip
     environment.filters["unbroken"] = unbroken
+    environment.filters["parts"] = parts
     # our own files and plotly's: the only text that goes in as it is
     return environment.get_template("page.html.j2").render(
         page=page,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 MAX_LEGS = 600
 """Of one window; beyond it a Gantt chart is a wall of colour."""
@@ -27,6 +28,17 @@ class Window:
     versions: int
     cut: bool
     """Legs were left out."""
+
+
+def lanes(legs: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Centre and thickness of every leg's bar, in rows of a Gantt chart with one row per client, counted downwards.
+
+    The radio's tail runs beside computing and waiting, so it has a thin lane of its own below the client's other bars.
+    """
+    clients = sorted(legs["client"].unique())
+    row = legs["client"].map({client: number for number, client in enumerate(clients)}).to_numpy(float)
+    tail = (legs["activity"] == "tail").to_numpy()
+    return row + np.where(tail, 0.42, 0.0), np.where(tail, 0.13, 0.66)
 
 
 def windows(legs: pd.DataFrame, rounds: pd.DataFrame, seed: int, last: int, asynchronous: bool) -> list[Window]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,34 @@ from pydantic import ValidationError
 from wflsim.errors import ScenarioError
 from wflsim.scenario.explain import explain, nearest
 from wflsim.scenario.schema import Scenario, slug
-from wflsim.scenario.source import Source, dotted, parse, read
+from wflsim.scenario.source import Source, dotted, from_mapping, parse, read
 from wflsim.units import BASE
 
-__all__ = ["Scenario", "build", "dump", "load", "slug"]
+__all__ = ["Given", "Scenario", "build", "dump", "load", "slug"]
+
+Given = Scenario | str | os.PathLike[str] | Mapping[str, Any]
+"""A scenario as people hand it over: the file, its content as a mapping, or one that is loaded already."""
 
 
-def load(path: str | Path, overrides: Sequence[str] = ()) -> Scenario:
-    """The scenario in a file, with `key.path=value` overrides applied before validation."""
-    return build(read(Path(path)), overrides)
+def load(given: Given, overrides: Sequence[str] = ()) -> Scenario:
+    """The scenario in a file or a mapping, with `key.path=value` overrides applied before validation."""
+    if isinstance(overrides, str):
+        raise ScenarioError(f"overrides must be a list such as ['radio.snr=5 dB'], got the text {overrides[:60]!r}")
+    if isinstance(given, Scenario):
+        return build(from_mapping(given.model_dump(mode="json"), "scenario"), overrides) if overrides else given
+    if isinstance(given, Mapping):
+        return build(from_mapping(given, "scenario"), overrides)
+    if isinstance(given, str | os.PathLike):
+        if "\n" in str(given):
+            raise ScenarioError(
+                "a scenario is named by its file, got text of several lines; "
+                "for YAML text write wflsim.load(yaml.safe_load(text))"
+            )
+        return build(read(Path(given)), overrides)
+    raise ScenarioError(
+        f"a scenario is the name of a file, a mapping of its keys, or what wflsim.load returns; "
+        f"got {type(given).__name__}"
+    )
 
 
 def build(source: Source, overrides: Sequence[str] = ()) -> Scenario:

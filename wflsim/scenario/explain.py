@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from wflsim.errors import ScenarioError
+from wflsim.scenario.allowed import Place, is_spec, keys, places_at, tag_of, without_tags, words
 from wflsim.scenario.source import Source, dotted
+from wflsim.units import SHARE_WORDS, Means
 
 MAX_SHOWN = 20
 
@@ -27,53 +27,121 @@ class Inconsistent(ValueError):
 def explain(error: ValidationError, source: Source, model: type[BaseModel]) -> ScenarioError:
     """One error with a line for each finding, in the order of the file."""
     findings: list[tuple[tuple[str | int, ...], str]] = []
-    for finding in error.errors():
+    for finding in _telling(error.errors()):
         cause = finding.get("ctx", {}).get("error")
         if isinstance(cause, Inconsistent):
             findings += cause.findings
         else:
-            path, given = written(finding["loc"], source.data, missing=finding["type"] == "missing")
-            findings.append((path, sentence(finding, given, model)))
+            location = without_tags(model, finding["loc"])
+            path, given = written(location, source.data, missing=finding["type"] == "missing")
+            if finding["type"].startswith("union_tag") and isinstance(given, dict):
+                key = _tag_key(places_at(model, finding["loc"]))
+                path, given = ((*path, key), given[key]) if key in given else (path, given)
+            findings.append((path, sentence(finding, path, given, model)))
     lines = list(dict.fromkeys(f"{source.where(path)}: {dotted(path)}: {words}" for path, words in findings))
     rest = [f"... and {len(lines) - MAX_SHOWN} more"] if len(lines) > MAX_SHOWN else []
     return ScenarioError("\n".join(lines[:MAX_SHOWN] + rest))
 
 
-def sentence(finding: Mapping[str, Any], value: Any, model: type[BaseModel]) -> str:
-    """What is wrong with the value, and what would be right."""
-    kind, context = finding["type"], finding.get("ctx", {})
+def _telling(found: Sequence[Any]) -> list[Any]:
+    """Without the findings about a whole where another one is about a part of it.
+
+    A list with a wrong item is reported as too short, too; and where a number or a block may stand, a block with a
+    wrong key is reported as being no number.
+    """
+
+    def contains(whole: Any, part: Any) -> bool:
+        above = whole["loc"] if whole["type"] == "too_short" else whole["loc"][:-1]
+        block = whole["type"] == "too_short" or isinstance(whole["input"], dict)
+        return block and len(part["loc"]) > len(whole["loc"]) and part["loc"][: len(above)] == above
+
+    kept = ("value_error", "extra_forbidden", "missing")
+    return [one for one in found if one["type"] in kept or not any(contains(one, other) for other in found)]
+
+
+def sentence(finding: Mapping[str, Any], path: tuple[str | int, ...], value: Any, model: type[BaseModel]) -> str:
+    """What is wrong with the value at a path, and what would be right."""
+    kind, location = finding["type"], finding["loc"]
+    places = places_at(model, location)
     if kind == "extra_forbidden":
-        key = str(finding["loc"][-1])
-        allowed = sorted({name for spec in specs_at(model, finding["loc"][:-1]) for name in spec.model_fields})
-        return f"unknown key{nearest(key, allowed)} Allowed: {', '.join(allowed) or 'none'}"
+        blocks = [place.annotation for place in places_at(model, location[:-1]) if is_spec(place.annotation)]
+        allowed = sorted({name for spec in blocks for name in spec.model_fields})
+        return f"unknown key{nearest(str(location[-1]), allowed)} Allowed: {', '.join(allowed)}"
     if kind == "missing":
-        return "this key is required and missing"
-    given = f"got {shown(value)}"
-    if kind == "union_tag_not_found":
-        return f"needs the key {context['discriminator']} to say which kind it is; {given}"
-    if kind in ("literal_error", "union_tag_invalid"):
-        expected = context.get("expected") or context["expected_tags"]
-        allowed = re.findall(r"'([^']*)'", expected)
-        tag = context.get("tag", value)
-        return f"got {shown(tag)}{nearest(str(tag), allowed)} Allowed: {', '.join(allowed)}"
-    message = finding["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    return message if isinstance(value, dict) else f"{given}; {message}"
+        return f"this key is required and missing; it must be {words(places)}"
+    if location and location[-1] == "[key]":
+        tables = [named for place in places_at(model, location[:-2]) if (named := keys(place)) is not None]
+        return f"got the key {shown(path[-1])}; it must be {words(tables)}"
+    if kind in ("value_error", "assertion_error"):
+        message = finding["msg"].partition(", ")[2]
+        about_a_block = isinstance(value, dict) and any(is_spec(place.annotation) for place in places)
+        return message if about_a_block else f"got {shown(value)}; {message}"
+    if kind == "union_tag_not_found" and isinstance(value, dict):
+        return f"needs the key {_tag_key(places)!r} to say which kind it is; got {shown(value)}; {_must(places)}"
+    names = _names(places)
+    if isinstance(value, str) and names:
+        return f"got {shown(value)}{nearest(value, names)} Allowed: {', '.join(names)}"
+    return f"got {shown(value)}; {_must(places)}{_cure(places, value)}"
+
+
+def _must(places: Sequence[Place]) -> str:
+    return f"must be {words(places)}"
+
+
+def _cure(places: Sequence[Place], value: Any) -> str:
+    """What to do where the mistake is a common one."""
+    if isinstance(value, bool | int | float) and [place.annotation for place in places if place.annotation is str]:
+        return f"; put it in quotes to make it text: '{_plain(value)}'"
+    share = any(Means(SHARE_WORDS) in place.metadata for place in places)
+    if share and isinstance(value, int | float) and 1 < value <= 100:
+        return f"; if percent are meant, write '{_plain(value)} %'"
+    return ""
+
+
+def _names(places: Sequence[Place]) -> list[str]:
+    """The words that may stand here, if nothing but words may."""
+    found: list[str] = []
+    for place in places:
+        tag = tag_of(place.annotation) if is_spec(place.annotation) else None
+        if tag is not None and len(places) > 1:
+            found += tag[1]
+        elif get_origin(place.annotation) is Literal:
+            found += map(str, get_args(place.annotation))
+        elif place.annotation is not type(None):
+            return []
+    return found
+
+
+def _tag_key(places: Sequence[Place]) -> str:
+    return next((tag[0] for place in places if is_spec(place.annotation) and (tag := tag_of(place.annotation))), "name")
 
 
 def nearest(given: str, allowed: Sequence[str]) -> str:
     """`, did you mean X?` if something is near, else the full stop."""
-    near = get_close_matches(given.lower(), allowed, n=1, cutoff=0.6)
+    near = get_close_matches(given[:100].lower(), allowed, n=1, cutoff=0.6)
     return f", did you mean {near[0]!r}?" if near else "."
 
 
 def shown(value: Any) -> str:
-    """A value in at most a few words."""
-    text = repr(value)
+    """A value in at most a few words, as YAML writes it."""
+    text = _plain(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+def _plain(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_plain, value[:60])) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_plain(entry)}" for key, entry in list(value.items())[:60]) + "}"
+    if isinstance(value, int) and abs(value) >= 10**60:
+        return "a whole number of more than 60 digits"
+    return repr(value)
+
+
 def written(location: Sequence[str | int], data: Any, missing: bool) -> tuple[tuple[str | int, ...], Any]:
-    """pydantic's location without the union tags that nobody wrote, and the value there, as it was before conversion.
+    """The part of a location that somebody wrote, and the value there, as it was before conversion.
 
     `missing`: the last key of the location is not there, which is the finding.
     """
@@ -89,30 +157,3 @@ def written(location: Sequence[str | int], data: Any, missing: bool) -> tuple[tu
             continue
         path.append(part)
     return tuple(path), data
-
-
-def specs_at(model: type[BaseModel], location: Sequence[str | int]) -> list[type[BaseModel]]:
-    """The specs that may stand at a location, following keys, list items and union tags."""
-    specs: list[type[BaseModel]] = [model]
-    for part in location:
-        tagged = [spec for spec in specs if part in tags(spec)]
-        fields = [spec.model_fields[str(part)] for spec in specs if part in spec.model_fields]
-        inner = [spec for field in fields for spec in specs_in(field.annotation)]
-        specs = inner or tagged or specs
-    return specs
-
-
-def specs_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Every spec class mentioned in an annotation."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    elif get_origin(annotation) in (Union, UnionType, list, tuple, dict, Annotated):
-        for argument in get_args(annotation):
-            if argument is not NoneType:
-                yield from specs_in(argument)
-
-
-def tags(spec: type[BaseModel]) -> set[str]:
-    """The values by which a union tells this spec from its siblings."""
-    literals = [field.annotation for field in spec.model_fields.values() if get_origin(field.annotation) is Literal]
-    return {str(value) for literal in literals for value in get_args(literal)}

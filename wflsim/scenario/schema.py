@@ -14,10 +14,12 @@ from wflsim.learning.specs import ModelSpec, TrainSpec
 from wflsim.policies.registry import PolicySpec
 from wflsim.scenario.blocks import SweepSpec, TuneSpec
 from wflsim.scenario.explain import Inconsistent
+from wflsim.units import Means
 from wflsim.world.spec import WorldSpec
 
 MAX_CLIENTS = 1_000_000
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
+SEEDS = "a number of seeds from 1 to 10000, or a list of so many different seeds"
 
 
 class Scenario(WorldSpec):
@@ -26,7 +28,7 @@ class Scenario(WorldSpec):
     name: Annotated[str, Field(min_length=1, max_length=80)]
     description: Annotated[str, Field(max_length=2000)] = ""
     clients: Annotated[int, Field(ge=1, le=MAX_CLIENTS)]
-    seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=10_000)] = (0,)
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=10_000), Means(SEEDS)] = (0,)
     """How many Monte-Carlo runs (seeds 0, 1, ...), or a list of seeds."""
     data: DataSpec
     partition: PartitionSpec
@@ -43,7 +45,7 @@ class Scenario(WorldSpec):
     @classmethod
     def _printable(cls, text: str) -> str:
         if any(not (character.isprintable() or character == "\n") for character in text):
-            raise ValueError("control characters are not allowed")
+            raise ValueError("control characters are not allowed; remove them")
         return text
 
     @field_validator("seeds", mode="before")
@@ -51,7 +53,7 @@ class Scenario(WorldSpec):
     def _count_or_list(cls, given: Any) -> Any:
         if isinstance(given, int) and not isinstance(given, bool):
             if not 1 <= given <= 10_000:
-                raise ValueError("a number of seeds between 1 and 10000, or a list of them")
+                raise ValueError(f"must be {SEEDS}")
             return tuple(range(given))
         return given
 

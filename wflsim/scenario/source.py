@@ -6,13 +6,16 @@ bound on size, depth and aliases (YAML bombs), `1e6` is a number, `on`/`no`/date
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
+from pydantic import BaseModel
 
 from wflsim.errors import ScenarioError
 
@@ -96,9 +99,44 @@ def parse(text: str, name: str) -> Source:
         raise ScenarioError(f"{name}: the file is empty; `wflsim new FILE` writes a starter scenario")
     data = _Walk(source).value(root, (), 0)
     if not isinstance(data, dict):
-        raise ScenarioError(f"{name}:1: a scenario is a mapping of keys, got {type(data).__name__}")
+        what = {list: "a list", type(None): "nothing"}.get(type(data), "a single value")
+        raise ScenarioError(
+            f"{name}:1: a scenario is a mapping of keys such as `clients: 10`, got {what}; "
+            "`wflsim new FILE` writes a starter scenario"
+        )
     source.data = data
     return source
+
+
+def from_mapping(given: Mapping[Any, Any], name: str) -> Source:
+    """The document in a mapping, as Python code builds it; its values are copied, as plain YAML has them."""
+    return Source(name, _copied(given, name, (), 0))
+
+
+def _copied(given: Any, name: str, path: Path_, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise ScenarioError(f"{name}: {dotted(path[:3])}...: nested too deeply (at most {MAX_DEPTH} levels)")
+    if isinstance(given, BaseModel):
+        given = given.model_dump(mode="json")
+    if isinstance(given, Mapping):
+        for key in given:
+            if not isinstance(key, str) and (isinstance(key, bool) or not isinstance(key, int)):
+                raise ScenarioError(f"{name}: {dotted(path)}: keys are words, got {str(key)[:40]!r}")
+        if len({str(key) for key in given}) < len(given):
+            raise ScenarioError(f"{name}: {dotted(path)}: a key is given twice, as a number and as a word; keep one")
+        return {str(key): _copied(value, name, (*path, str(key)), depth + 1) for key, value in given.items()}
+    if isinstance(given, list | tuple):
+        return [_copied(value, name, (*path, i), depth + 1) for i, value in enumerate(given)]
+    if isinstance(given, np.generic):
+        given = given.item()
+    if given is None or isinstance(given, str | bool | int | float):
+        return given
+    if isinstance(given, os.PathLike):
+        return str(given)
+    raise ScenarioError(
+        f"{name}: {dotted(path)}: a Python object of type {type(given).__name__} cannot stand in a scenario; "
+        "write text, a number, true, false, a list or a mapping"
+    )
 
 
 class _Walk:

@@ -14,7 +14,7 @@ import pandas as pd
 from wflsim.engines import Engine, engine
 from wflsim.experiment import RUNS, opened
 from wflsim.files import Busy, write
-from wflsim.scenario import Scenario, slug
+from wflsim.scenario import Given, load, slug
 from wflsim.store import Store
 from wflsim.sweep.cells import Cell, Finished, Task, plan, tasks, work
 from wflsim.sweep.regimes import Regime, regimes
@@ -55,7 +55,7 @@ class SweepResults:
 
 
 def run_sweep(
-    scenario: Scenario,
+    scenario: Given,
     out: str | Path | None = None,
     workers: int | None = None,
     fresh: bool = False,
@@ -63,6 +63,7 @@ def run_sweep(
     watch: Watch = lambda cells, store: nullcontext(),
 ) -> SweepResults:
     """Every regime, policy and seed. Finished cells are never computed again; killed and called again, it goes on."""
+    scenario = load(scenario)
     found = regimes(scenario)
     folder = Path(out) if out is not None else RUNS / slug(scenario.name)
     keys = scenario.sweep.keys if scenario.sweep else ()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import simpy
 
 from wflsim.errors import ScenarioError
+from wflsim.units import choices
 from wflsim.world.links import Link
 from wflsim.world.makespan import Upload, split_band
 from wflsim.world.medium import Dedicated, Flow, Medium, Planned
@@ -16,15 +17,22 @@ from wflsim.world.radio import Radio
 from wflsim.world.sharing import EqualShare, NoisyShare
 from wflsim.world.turns import Turns
 
-Access = Literal["dedicated", "tdma", "ofdma", "makespan"]
+Access = Annotated[
+    Literal["dedicated", "tdma", "ofdma", "makespan"],
+    choices(
+        dedicated="each client on a band of its own",
+        tdma="one client after the other on the whole band",
+        ofdma="all clients at once in equal shares of the band, dealt anew at each start and end",
+        makespan="the band split so that the last upload of a phase arrives soonest",
+    ),
+]
 
 
 class CellSpec(PlacementSpec):
     """One base station and its clients."""
 
     access: Access = "dedicated"
-    """Each on a band of its own; one after the other on the whole band; all at once in equal shares, dealt anew at each
-    start and end; or the band split so that the last upload of a phase arrives soonest."""
+    """How clients share the band, up and down; `wflsim list access` describes each."""
 
 
 class Expected(NamedTuple):

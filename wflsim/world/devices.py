@@ -9,7 +9,7 @@ from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
 from wflsim.errors import ScenarioError
 from wflsim.rng import stream
-from wflsim.units import FlopsPerSecond, Hertz, Joules, Seconds, Spec, Watts
+from wflsim.units import FlopsPerSecond, Hertz, Joules, Seconds, Share, Spec, Watts
 from wflsim.world.availability import AvailabilitySpec, Hours, hours_of
 from wflsim.world.profiles import PROFILES, ProfileName
 
@@ -34,7 +34,7 @@ class DeviceSpec(Spec):
     kappa: Annotated[float, Field(ge=0, le=1)] = 1e-28
     """Effective switched capacitance."""
     speed: FlopsPerSecond | None = None
-    utilisation: Annotated[float, Field(ge=1e-9, le=1)] = 1.0
+    utilisation: Annotated[Share, Field(ge=1e-9)] = 1.0
     compute_power: Watts = 0.0
     """Of the FLOP model."""
     spread: Annotated[float, Field(ge=0, le=3)] = 0.0
@@ -45,7 +45,7 @@ class DeviceSpec(Spec):
     """On top of it."""
     idle_power: Watts = 0.01
     """While it waits."""
-    amplifier_efficiency: Annotated[float, Field(ge=1e-9, le=1)] = 1.0
+    amplifier_efficiency: Annotated[Share, Field(ge=1e-9)] = 1.0
     """Sending draws radiated power / efficiency + circuit power."""
     circuit_power: Watts = 0.0
     transmit_power: Watts | None = None
@@ -62,7 +62,7 @@ class DeviceSpec(Spec):
     battery: Annotated[Joules, Field(gt=0)] | None = None
     """What it can spend before it dies; None: mains."""
     availability: AvailabilitySpec | None = None
-    dropout: Annotated[float, Field(ge=0, le=1)] = 0.0
+    dropout: Share = 0.0
     """Probability that an order is abandoned at some point of its computation."""
 
     @model_validator(mode="wrap")

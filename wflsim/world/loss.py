@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from wflsim.errors import ScenarioError
-from wflsim.units import Bits, Ratio, Spec
+from wflsim.units import Bits, Ratio, Share, Spec
 
 UNITS_AT_MOST = 1_000_000
 """Blocks into which one upload may be cut: the attempts of each are drawn."""
@@ -19,7 +19,7 @@ UNITS_AT_MOST = 1_000_000
 class LossSpec(Spec):
     """Independent failures of each attempt; an upload (or each block of it) is tried `attempts` times, then lost."""
 
-    probability: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    probability: Annotated[Share, Field(lt=1)] = 0.0
     """That one attempt fails."""
     outage_threshold: Ratio | None = None
     """Instead: an attempt fails with probability 1 - exp(-threshold/SNR), the Rayleigh outage below this SNR. The SNR

@@ -33,9 +33,13 @@ class PlacementSpec(Spec):
     @model_validator(mode="after")
     def _room(self) -> PlacementSpec:
         if self.min_distance >= self.radius:
-            raise ValueError(f"min_distance ({self.min_distance:g} m) leaves no room inside radius {self.radius:g} m")
+            raise ValueError(
+                f"min_distance ({self.min_distance:g} m) leaves no room inside radius {self.radius:g} m; change one"
+            )
         if self.distances and max(self.distances) > self.radius:
-            raise ValueError(f"a distance of {max(self.distances):g} m lies outside the radius of {self.radius:g} m")
+            raise ValueError(
+                f"a distance of {max(self.distances):g} m lies outside the radius of {self.radius:g} m; change one"
+            )
         return self
 
 

@@ -5,9 +5,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-ProfileName = Literal["generic", "raspberry_pi_4", "jetson_nano", "lte_phone", "wifi_station"]
+from wflsim.units import choices
+
+ProfileName = Annotated[
+    Literal["generic", "raspberry_pi_4", "jetson_nano", "lte_phone", "wifi_station"],
+    choices(
+        generic="the defaults of every key, which are round figures",
+        raspberry_pi_4="Raspberry Pi 4 training on its processor, with its own WiFi",
+        jetson_nano="Jetson Nano training on its GPU, with a WiFi card",
+        lte_phone="a phone's LTE radio with promotion and tail; the processor is the generic one",
+        wifi_station="a WiFi card alone, without the computer that it sits in",
+    ),
+]
 
 PROFILES: dict[ProfileName, dict[str, Any]] = {
     "generic": {},

@@ -16,7 +16,7 @@ from typing import Annotated, Literal, TypeVar
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from wflsim.units import Hertz, Ratio, Seconds, Spec, Watts, db_to_ratio
+from wflsim.units import Hertz, Ratio, Seconds, Share, Spec, Watts, choices, db_to_ratio
 from wflsim.world.bounds import within_db
 from wflsim.world.fading import Fading, FadingSpec, averaged, rice_factor
 from wflsim.world.links import REFERENCE_HZ, Link
@@ -33,7 +33,14 @@ Dealt = Annotated[
     list[Item], Field(min_length=1), BeforeValidator(lambda given: given if isinstance(given, list) else [given])
 ]
 """One value for everybody, or a list dealt out to the clients in turn."""
-Reading = Literal["power_fixed", "power_for_snr", "snr_at_1mhz"]
+Reading = Annotated[
+    Literal["power_fixed", "power_for_snr", "snr_at_1mhz"],
+    choices(
+        power_fixed="the power is given, and the SNR holds on whatever band is allocated",
+        power_for_snr="the power is whatever attains the SNR on the band",
+        snr_at_1mhz="the power is given, the SNR is quoted on 1 MHz, and noise grows with the band",
+    ),
+]
 
 
 class DownlinkSpec(Spec):
@@ -51,7 +58,7 @@ class PowerControlSpec(Spec):
     """Open loop: radiate target / gain^share, at most `power`. Share 1: all arrive alike; 0: all send alike."""
 
     target: Watts
-    share: Annotated[float, Field(ge=0, le=1)] = 1.0
+    share: Share = 1.0
 
 
 class RadioSpec(Spec):

@@ -8,9 +8,17 @@ import simpy
 from pydantic import Field, model_validator
 
 from wflsim.exchange import Outcome, Until
-from wflsim.units import Seconds, Spec
+from wflsim.units import Seconds, Spec, choices
 
-Selector = Literal["by_lambda", "best_channel", "least_energy", "availability"]
+Selector = Annotated[
+    Literal["by_lambda", "best_channel", "least_energy", "availability"],
+    choices(
+        by_lambda="those whom the policy draws",
+        best_channel="those with the highest SNR on the uplink",
+        least_energy="those who need the least energy to compute and send",
+        availability="those with the longest time left in their window",
+    ),
+]
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -30,8 +38,7 @@ class ServerSpec(Spec):
     loss_detection: Literal["at_once", "deadline"] = "at_once"
     """When the server learns that a reply will not come."""
     selector: Selector = "by_lambda"
-    """Who is asked: as the policy wishes, or the clients with the best channel, the least energy for the work, or the
-    longest time left in their window."""
+    """Which clients are asked; `wflsim list selector` describes each."""
     over_selection: Annotated[float, Field(ge=1, le=100)] = 1.0
     """Ask so many times more clients than the policy wants; with `first`, the slowest are left behind."""
     idle: Literal["participants", "all"] = "participants"

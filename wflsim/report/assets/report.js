@@ -101,9 +101,13 @@
       const order = Number.isNaN(x) ? key(a).localeCompare(key(b), undefined, { numeric: true }) : x - y;
       return down ? -order : order;
     });
-    table.querySelectorAll("th[aria-sort]").forEach((each) => each.setAttribute("aria-sort", "none"));
+    // the other parts of a table that is shown in parts keep the same order of rows
+    table.closest("figure").querySelectorAll("table").forEach((part) => {
+      part.querySelectorAll("th[aria-sort]").forEach((each) => each.setAttribute("aria-sort", "none"));
+      const own = Object.fromEntries([...part.tBodies[0].rows].map((row) => [row.dataset.row, row]));
+      part.tBodies[0].append(...rows.map((row) => own[row.dataset.row]));
+    });
     header.setAttribute("aria-sort", down ? "descending" : "ascending");
-    body.append(...rows);
   }
   document.querySelectorAll("table[data-sortable]").forEach((table) => {
     table.querySelectorAll("thead th").forEach((header, column) => {

@@ -15,7 +15,7 @@ from wflsim.report.charts.chart import Chart, Control, view
 from wflsim.report.heat import Heat, columns_for, heats
 from wflsim.report.legs import CAUSES, Story
 from wflsim.report.series import Series
-from wflsim.report.timeline import Window
+from wflsim.report.timeline import Window, lanes
 
 
 def timeline(stories: Mapping[Series, Story]) -> Chart | None:
@@ -35,6 +35,8 @@ def timeline(stories: Mapping[Series, Story]) -> Chart | None:
         f"A few telling moments of seed {seed}; legs.csv holds all. Drag to zoom into a span of time, double-click to "
         "see all again. Hover or tap for bits, rate, joules and outcome. Blank: nothing was charged."
     )
+    if any((window.legs["activity"] == "tail").any() for windows in shown.values() for window in windows):
+        note += " The thin line below a client's bars is its radio's tail, which runs beside computing and waiting."
     if any(window.cut for windows in shown.values() for window in windows):
         note += " Crowded moments are cut to their first legs."
     chart = Chart("timeline", "Timeline of a round", note, views, [Control("moment", moments)], zoom=True)
@@ -49,9 +51,11 @@ def _gantt(window: Window) -> dict[str, Any]:
     legs = window.legs
     clients = sorted(legs["client"].unique())
     cause = legs["activity"].where(legs["outcome"] == "ok", "in vain")
+    centre, thickness = lanes(legs)
     data: list[dict[str, Any]] = []
     for name in CAUSES:
-        rows = legs[cause == name]
+        own = (cause == name).to_numpy()
+        rows = legs[own]
         if not len(rows):
             continue
         data.append(
@@ -61,8 +65,8 @@ def _gantt(window: Window) -> dict[str, Any]:
                 "name": "lost, late or cut short" if name == "in vain" else {"idle": "wait"}.get(name, name),
                 "base": ((rows["start_s"] - window.start_s) / units.size).to_numpy(),
                 "x": ((rows["end_s"] - rows["start_s"]) / units.size).to_numpy(),
-                "y": [clients.index(client) for client in rows["client"]],
-                "width": 0.66,
+                "y": centre[own],
+                "width": thickness[own],
                 "text": [_hover(row) for row in rows.to_dict("records")],
                 "textposition": "none",
                 "hovertemplate": "%{text}<extra></extra>",
@@ -77,7 +81,7 @@ def _gantt(window: Window) -> dict[str, Any]:
                 "type": "scatter",
                 "mode": "markers",
                 "x": ((vain["end_s"] - window.start_s) / units.size).to_numpy(),
-                "y": [clients.index(client) for client in vain["client"]],
+                "y": centre[(legs["outcome"] != "ok").to_numpy()],
                 "marker": {"symbol": "x", "size": 8, "color": "@in-vain", "line": {"width": 0}},
                 "hoverinfo": "skip",
                 "showlegend": False,

@@ -14,6 +14,7 @@ from wflsim.report.legs import CAUSES
 from wflsim.report.material import Material
 from wflsim.report.palette import ACTIVITIES, HATCHES
 from wflsim.report.series import Series
+from wflsim.report.timeline import lanes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,13 +56,15 @@ def _timeline(window: Any) -> Figure:
     figure, panel = new(min(7.0, 0.9 + 0.14 * len(clients)))
     units = time_axis("time since the round began", window.end_s - window.start_s)
     cause = legs["activity"].where(legs["outcome"] == "ok", "in vain")
+    centre, thickness = lanes(legs)
     for name in CAUSES:
-        rows = legs[cause == name]
+        own = (cause == name).to_numpy()
+        rows = legs[own]
         if len(rows):
             panel.barh(
-                [clients.index(client) for client in rows["client"]], (rows["end_s"] - rows["start_s"]) / units.size,
+                centre[own], (rows["end_s"] - rows["start_s"]) / units.size,
                 left=(rows["start_s"] - window.start_s) / units.size, color=ACTIVITIES[name], hatch=HATCHES[name],
-                edgecolor="white", height=0.7, label=name,
+                edgecolor="white", height=thickness[own], label=name,
             )  # fmt: skip
     panel.set_yticks(range(len(clients)), [str(client) for client in clients])
     panel.invert_yaxis()

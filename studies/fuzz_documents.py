@@ -1,0 +1,214 @@
+"""Random scenarios that are valid by their types: every key of every spec, with tame and with hostile numbers.
+
+`document(seed)` walks the specs, so a new key is in it by itself. Most values are tame, so that most scenarios load
+and really run; a few are bounds, zeros, tiny or huge. Left out: data and backbones that must be downloaded (`mnist` and
+its siblings, `resnet18_last`), and the `tune` block, which is a command of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+import numpy as np
+
+from wflsim.errors import ScenarioError
+from wflsim.scenario import load
+from wflsim.scenario.allowed import Place, alternatives, is_spec, items, of_field, tag_of
+from wflsim.scenario.schema import Scenario
+from wflsim.units import UNITS, Means, _words
+
+LEFT_OUT = ("mnist", "fashion_mnist", "kmnist", "resnet18_last")
+ATTEMPTS = 40
+"""Documents drawn for one seed until one of them loads."""
+HOSTILE = (0.0, 5e-324, 1e-300, 1e-30, 1e-12, 1e-6, 1e-3, 1.0, 1e3, 1e6, 1e9, 1e12, 1e18, 1e29)
+HOSTILE_DB = ("-2000 dB", "-200 dB", "-30 dB", "0 dB", "80 dB", "290 dB", "0 linear", "1e-300 linear", "1e29 linear")
+TAME = {"Hz": 1e6, "s": 1.0, "W": 0.1, "J": 20.0, "m": 100.0, "m/s": 1.0, "bit": 1e4, "bit/s": 1e6, "FLOP/s": 1e9}
+UNIT_OF = {_words(unit): unit for unit in UNITS}
+LARGEST = {"clients": 8, "rounds": 2, "tau": 4, "attempts": 64, "buffer": 4, "K": 4, "evaluate_every": 2, "hold": 2}
+"""What would only take long, without any surprise: kept small."""
+FILES = {"walk.csv": "time_s,a,b\n0,10,3\n1,-200,4\n2,5,30\n"}
+MODULE = """import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self, width=3):
+        super().__init__()
+        self.a, self.b = torch.nn.LazyLinear(width), torch.nn.Linear(width, 10)
+        self.a(torch.zeros(1, 64))
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x.flatten(1))))
+"""
+
+
+def leave_files(folder: Path) -> None:
+    """The files that documents name: a channel trace, a small data set, a partition of the digits, a module."""
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    (folder / "fuzz_net.py").write_text(MODULE)
+    rng = np.random.default_rng(0)
+    halves = {"train": 90, "test": 40}
+    arrays = {f"x_{half}": rng.random((count, 8, 8)).astype(np.float32) for half, count in halves.items()}
+    labels = {f"y_{half}": np.arange(count) % 10 for half, count in halves.items()}
+    np.savez(folder / "small.npz", **arrays, **labels)
+    owned = {"train": [list(range(i, 90, 3)) for i in range(3)], "test": [list(range(i, 40, 3)) for i in range(3)]}
+    (folder / "owned.json").write_text(json.dumps(owned))
+
+
+def document(seed: int, folder: Path) -> dict[str, Any]:
+    """The scenario of this number, in a folder with the files that it may name: the first draw that loads."""
+    rng = random.Random(seed)
+    found: dict[str, Any] = {}
+    for _ in range(ATTEMPTS):
+        found = Draw(rng, folder).scenario()
+        try:
+            load(found)
+        except ScenarioError:
+            continue
+        break
+    return found
+
+
+class Draw:
+    """One draw of a whole document."""
+
+    def __init__(self, rng: random.Random, folder: Path) -> None:
+        self.rng = rng
+        self.folder = folder
+        self.hostility = rng.choice((0.0, 0.03, 0.1, 0.3))
+        self.fullness = rng.choice((0.1, 0.3, 0.6))
+        """Probability that an optional key is written."""
+
+    def scenario(self) -> dict[str, Any]:
+        data = self.block(Scenario)
+        data["seeds"] = [self.rng.choice((0, 1, 2**31 - 1))]
+        data.pop("tune", None)
+        data["stop"]["rounds"] = self.rng.choice((1, 2))
+        data["name"] = self.rng.choice(("fuzz", "é <b>[red]/..", "x" * 80))
+        self.fit_data(data)
+        for number, policy in enumerate(data["policies"]):
+            policy["label"] = f"p{number}"
+            if policy.get("m") is not None:
+                policy["m"] = min(policy["m"], data["clients"])
+        sources = [key for key in ("snr", "path_loss", "trace") if data.get("radio", {}).get(key) is not None]
+        for key in sources[1:]:
+            del data["radio"][key]
+        if data.pop("sweep", None) and self.rng.random() < 0.3:
+            data["sweep"] = {"grid": {"radio.bandwidth": [self.number(Place(float), "bandwidth", 1e6) or 1.0, "1 MHz"]}}
+        return data
+
+    def fit_data(self, data: dict[str, Any]) -> None:
+        """Let data, partition and model belong together, but for one document in twenty."""
+        small = {"name": "npz", "path": str(self.folder / "small.npz")}
+        if data["data"]["name"] == "npz":
+            data["data"] = small
+        if self.rng.random() < 0.05:
+            return
+        if data["partition"].get("kind") == "file":
+            data |= {"clients": 3, "data": small}
+        if (data["data"]["name"] == "synthetic") != (data["partition"].get("kind") == "natural"):
+            data |= {"data": {"name": "synthetic"}, "partition": {"kind": "natural"}}
+        if data["data"]["name"] == "synthetic" and data["model"]["name"] in ("cnn", "module"):
+            data["model"] = {"name": "linear"}
+
+    def block(self, spec: type[Any]) -> dict[str, Any]:
+        """A block of this spec."""
+        tag = tag_of(spec)
+        data: dict[str, Any] = {}
+        for key, field in spec.model_fields.items():
+            if tag is not None and key == tag[0]:
+                data[key] = self.rng.choice([value for value in tag[1] if value not in LEFT_OUT] or list(tag[1]))
+            elif field.is_required() or self.rng.random() < self.fullness:
+                default = None if field.is_required() else field.get_default(call_default_factory=True)
+                data[key] = self.value(of_field(field), key, default)
+        return data
+
+    def value(self, place: Place, key: str, default: Any = None) -> Any:
+        """Anything that may stand at this key."""
+        choices = [one for one in alternatives(place) if not _left_out(one)]
+        chosen = self.rng.choice(choices)
+        annotation, metadata = chosen
+        inner = items(chosen)
+        if annotation in (None, NoneType):
+            return None
+        if is_spec(annotation):
+            return self.block(annotation)
+        if get_origin(annotation) is Literal:
+            return self.rng.choice(get_args(annotation))
+        if inner is not None:
+            return self.several(chosen, inner, key)
+        if annotation is bool:
+            return self.rng.random() < 0.5
+        if annotation is str:
+            return self.text(key)
+        return self.number(Place(annotation, metadata), key, default)
+
+    def several(self, place: Place, inner: Place, key: str) -> Any:
+        """A list, a tuple or a table."""
+        special: dict[str, Callable[[], Any]] = {
+            "windows": self.windows,
+            "arguments": lambda: {"width": self.rng.choice((1, 3))},
+            "policies": lambda: [self.value(inner, key) for _ in range(self.rng.choice((1, 1, 2)))],
+            "hidden": lambda: [self.number(inner, key, 8) for _ in range(self.rng.choice((0, 1, 1, 2)))],
+        }
+        if key in special:
+            return special[key]()
+        if get_origin(place.annotation) is dict:
+            return {}
+        return [self.value(inner, key) for _ in range(self.rng.choice((1, 1, 2, 3)))]
+
+    def windows(self) -> list[list[float]]:
+        edges = sorted({self.rng.choice((0.0, 1e-9, 0.01, 0.1, 1.0, 10.0, 1e6, 1e25)) for _ in range(6)})
+        return [edges[i : i + 2] for i in range(0, len(edges) - 1, 2)] or [[0.0, 1.0]]
+
+    def text(self, key: str) -> str:
+        """Names of files and modules, and free text."""
+        known = {"path": "owned.json", "file": "walk.csv"}
+        if key == "module":
+            return "fuzz_net:Net"
+        return str(self.folder / known[key]) if key in known else self.rng.choice(("x", "ünï", "a b"))
+
+    def number(self, place: Place, key: str, default: Any) -> Any:
+        """A number within the bounds of its type, written as the scenario wants it."""
+        annotation, metadata = place
+        means = next((item.words for item in metadata if isinstance(item, Means)), "")
+        unit = UNIT_OF.get(means)
+        hostile = self.rng.random() < self.hostility
+        if unit == "dB":
+            return self.rng.choice(HOSTILE_DB) if hostile else f"{self.rng.uniform(-10, 30):.1f} dB"
+        low, high = _bounds(metadata)
+        if annotation is int:
+            most = min(high, LARGEST.get(key, 5 if not hostile else 10**9))
+            least = math.ceil(low)
+            usual = self.rng.randint(least, max(least, int(min(most, 5))))
+            return int(self.rng.choice((least, most))) if hostile else usual
+        if hostile:
+            inside = [number for number in (*HOSTILE, low, high) if low <= number <= min(high, 1e29)]
+            return self.rng.choice(inside or [low])
+        usual = default if isinstance(default, int | float) and default else TAME.get(unit or "", 0.5)
+        drawn = usual * math.exp(self.rng.uniform(-2, 2))
+        return min(max(drawn, low), high)
+
+
+def _left_out(place: Place) -> bool:
+    tag = tag_of(place.annotation) if is_spec(place.annotation) else None
+    return tag is not None and all(value in LEFT_OUT for value in tag[1])
+
+
+def _bounds(metadata: tuple[Any, ...]) -> tuple[float, float]:
+    """The smallest and the largest number that the annotation lets through."""
+    low, high = -1e9, math.inf
+    for item in metadata:
+        low = max(low, getattr(item, "ge", None) if getattr(item, "ge", None) is not None else -math.inf)
+        high = min(high, getattr(item, "le", None) if getattr(item, "le", None) is not None else math.inf)
+        if getattr(item, "gt", None) is not None:
+            low = max(low, math.nextafter(item.gt, math.inf))
+        if getattr(item, "lt", None) is not None:
+            high = min(high, math.nextafter(item.lt, -math.inf))
+    return low, high

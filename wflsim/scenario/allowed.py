@@ -1,0 +1,206 @@
+"""What a scenario's spec allows at a key, in words: read off the annotations, so that no message can go stale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator
+from pydantic.fields import FieldInfo
+
+from wflsim.units import Means
+
+NUMBERS = {int: "a whole number", float: "a number"}
+MANY = (list, tuple, dict)
+
+
+class Place(NamedTuple):
+    """A type that may stand at a key, with the limits that its annotation sets."""
+
+    annotation: Any
+    metadata: tuple[Any, ...] = ()
+
+
+def of_field(field: FieldInfo) -> Place:
+    """The type of one key of a spec."""
+    return plain(Place(field.annotation, tuple(field.metadata)))
+
+
+def plain(place: Place) -> Place:
+    """Without the `Annotated` around it: what that says is among the metadata."""
+    annotation, metadata = place
+    while get_origin(annotation) is Annotated:
+        annotation, *more = get_args(annotation)
+        inner = [limit for item in more for limit in (item.metadata if isinstance(item, FieldInfo) else [item])]
+        metadata = (*inner, *metadata)
+    return Place(annotation, metadata)
+
+
+def alternatives(place: Place) -> list[Place]:
+    """The members of a union; of anything else, itself."""
+    place = plain(place)
+    if get_origin(place.annotation) in (Union, UnionType):
+        return [part for member in get_args(place.annotation) for part in alternatives(Place(member, place.metadata))]
+    return [place]
+
+
+def items(place: Place) -> Place | None:
+    """The type of the items of a list, a tuple or of the values of a table; None of anything else."""
+    if get_origin(place.annotation) not in MANY:
+        return None
+    inner = [argument for argument in get_args(place.annotation) if argument is not Ellipsis]
+    return plain(Place(inner[-1]))
+
+
+def keys(place: Place) -> Place | None:
+    """The type of the keys of a table; None of anything else."""
+    return plain(Place(get_args(place.annotation)[0])) if get_origin(place.annotation) is dict else None
+
+
+def is_spec(annotation: Any) -> bool:
+    """Whether a type is a block of a scenario."""
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def specs_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Every spec class mentioned in an annotation."""
+    for place in alternatives(Place(annotation)):
+        inner = items(place)
+        if inner is not None:
+            yield from specs_in(inner.annotation)
+        elif is_spec(place.annotation):
+            yield place.annotation
+
+
+def tag_of(spec: type[BaseModel]) -> tuple[str, tuple[str, ...]] | None:
+    """The key by which a union tells this spec from its siblings, `name` or `kind`, and the values that select it."""
+    for key in ("name", "kind"):
+        if key in spec.model_fields and get_origin(spec.model_fields[key].annotation) is Literal:
+            return key, tuple(map(str, get_args(spec.model_fields[key].annotation)))
+    return None
+
+
+def places_at(model: type[BaseModel], location: Sequence[str | int]) -> list[Place]:
+    """The types that may stand at pydantic's location of an error, following keys, items and union tags.
+
+    Parts of the location that nobody wrote (the tags of unions, the names of validators) are passed over.
+    """
+    return _follow(model, location)[0]
+
+
+def without_tags(model: type[BaseModel], location: Sequence[str | int]) -> list[str | int]:
+    """pydantic's location of an error without the union tags in it, which nobody wrote."""
+    return _follow(model, location)[1]
+
+
+def _follow(model: type[BaseModel], location: Sequence[str | int]) -> tuple[list[Place], list[str | int]]:
+    places, kept = [Place(model)], list[str | int]()
+    for part in location:
+        blocks = [place for place in places if is_spec(place.annotation)]
+        tagged = [place for place in blocks if str(part) in _tags(place.annotation)]
+        if tagged and len(blocks) > 1:  # a tag may have the name of a key: `module` of a model has both
+            places = tagged
+            continue
+        kept.append(part)
+        places = [step for place in places for step in _steps(place, part)] or places
+    return places, kept
+
+
+def _steps(place: Place, part: str | int) -> list[Place]:
+    if is_spec(place.annotation):
+        field = place.annotation.model_fields.get(str(part))
+        return [] if field is None else alternatives(of_field(field))
+    inner = items(place)
+    if inner is None or (isinstance(part, str) and get_origin(place.annotation) is not dict):
+        return []
+    return alternatives(inner)
+
+
+def _tags(spec: type[BaseModel]) -> tuple[str, ...]:
+    tag = tag_of(spec)
+    return () if tag is None else tag[1]
+
+
+def words(places: Sequence[Place]) -> str:
+    """What may stand there, finishing the sentence `must be ...`."""
+    said = list(dict.fromkeys(_blocks(places) + [_one(place) for place in places if not is_spec(place.annotation)]))
+    return ", or ".join(text for text in said if text)
+
+
+def _blocks(places: Sequence[Place]) -> list[str]:
+    """All blocks of a union in one phrase."""
+    specs = [place.annotation for place in places if is_spec(place.annotation)]
+    tagged = [found for spec in specs if (found := tag_of(spec)) is not None]
+    if tagged and len(specs) > 1:
+        key = tagged[0][0]
+        return [f"a block with the key {key}, one of {', '.join(value for _, values in tagged for value in values)}"]
+    return [f"a block with keys out of {', '.join(spec.model_fields)}" for spec in specs]
+
+
+def _one(place: Place) -> str:
+    annotation, metadata = plain(place)
+    kind = get_origin(annotation) or annotation
+    inner = items(place)
+    if annotation in (None, NoneType):
+        return "null"
+    if kind is Literal:
+        values = ", ".join(map(str, get_args(annotation)))
+        return f"one of {values}" if len(get_args(annotation)) > 1 else values
+    means = next((item.words for item in reversed(metadata) if isinstance(item, Means)), None)
+    if inner is not None and means:
+        return means
+    if inner is not None and kind is dict:
+        names = words(alternatives(keys(place) or inner))
+        return f"a table whose keys are each {names}, and its values each {words(alternatives(inner))}"
+    if inner is not None and any(isinstance(item, BeforeValidator) for item in metadata):
+        return f"{words(alternatives(inner))}, or a list of such values"
+    if inner is not None:
+        return f"a list of {_number_of_items(annotation, metadata)}, each {words(alternatives(inner))}"
+    if annotation is bool:
+        return "true or false"
+    if annotation is str:
+        return means or _text(metadata)
+    if annotation is Any:
+        return "anything"
+    return (means or NUMBERS.get(annotation, "a value of another kind")) + _range(metadata)
+
+
+def _limits(metadata: Sequence[Any], name: str) -> list[Any]:
+    return [limit for item in metadata if (limit := getattr(item, name, None)) is not None]
+
+
+def _range(metadata: Sequence[Any]) -> str:
+    """` from 0 to 1`, ` greater than 0`: all bounds together."""
+    least, above = (max(_limits(metadata, name), default=None) for name in ("ge", "gt"))
+    most, below = (min(_limits(metadata, name), default=None) for name in ("le", "lt"))
+    if above is not None and (least is None or above >= least):
+        low = f"greater than {_number(above)}"
+    else:
+        low = "" if least is None else f"at least {_number(least)}"
+    if below is not None and (most is None or below <= most):
+        high = f"less than {_number(below)}"
+    else:
+        high = "" if most is None else f"at most {_number(most)}"
+    return "".join(f", {bound}" for bound in (" and ".join(filter(None, (low, high))),) if bound)
+
+
+def _number(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) or abs(value) >= 10**9 else str(value)
+
+
+def _text(metadata: Sequence[Any]) -> str:
+    least, most = _limits(metadata, "min_length"), _limits(metadata, "max_length")
+    if most:
+        return f"text of {max(least, default=0)} to {min(most)} characters"
+    return "text" + (" that is not empty" if least else "")
+
+
+def _number_of_items(annotation: Any, metadata: Sequence[Any]) -> str:
+    arguments = get_args(annotation)
+    if get_origin(annotation) is tuple and Ellipsis not in arguments:
+        return f"{len(arguments)} items"
+    least, most = _limits(metadata, "min_length"), _limits(metadata, "max_length")
+    if most:
+        return f"{max(least, default=0)} to {min(most)} items"
+    return "at least one item" if least else "items"
