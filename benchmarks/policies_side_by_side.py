@@ -112,7 +112,9 @@ def table(results: Any, scenario: Any) -> str:
         missed = ">" if row["p_reach"] < 1 else ""
         worst, average, std = (late(results.rounds, row["policy"], name) for name in ("worst", "average", "std"))
         costs = [
-            f"{missed}{row[name]:.0f} +- {row[f'{name}_high'] - row[name]:.0f}" for name in ("energy_j", "time_s")
+            f"{missed}{row[name]:.0f}"
+            + ("" if missed else f" +- {(row[f'{name}_high'] - row[f'{name}_low']) / 2:.0f}")
+            for name in ("energy_j", "time_s")
         ]
         lines.append(
             f"| {row['policy']} | {round(row['p_reach'] * row['seeds'])}/{row['seeds']} | {missed}{row['rounds']:.0f} "

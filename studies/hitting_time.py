@@ -163,9 +163,9 @@ def words(found: pd.DataFrame) -> str:
 
 
 def main() -> None:
-    found = table()
+    found = table().round(4)
     OUT.mkdir(parents=True, exist_ok=True)
-    found.round(4).to_csv(OUT / "hitting_time.csv", index=False)
+    found.to_csv(OUT / "hitting_time.csv", index=False)
     (OUT / "hitting_time.md").write_text(words(found), encoding="utf-8")
     print(words(found))
 

@@ -132,3 +132,18 @@ def test_the_minimax_table_follows_from_its_csv():
     p = study.the_problem()
     facts = {"ERM": study.worst(p, study.erm(p)), "minimax": study.minimax(p)[1]}
     assert study.table(rows, facts, 8000) == (REPORTS / "policies" / "minimax.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["hitting_time", "interval_coverage"])
+def test_the_statistics_pages_follow_from_their_tables(name):
+    """And the tables say what the program relies on: no definition but the window is free of `evaluate_every`."""
+    found = pd.read_csv(REPORTS / "statistics" / f"{name}.csv")
+    assert module(ROOT / "studies" / f"{name}.py").words(found) == (REPORTS / "statistics" / f"{name}.md").read_text()
+    if name == "interval_coverage":
+        ours = found[(found["method"] == "ours") & (found["n"] >= 5)]
+        assert ours["coverage"].min() >= 0.934
+        assert found[(found["method"] == "Student's t") & (found["n"] == 5)]["coverage"].min() < 0.87
+    else:
+        spread = found.groupby(["definition", "curve"])["rounds"].agg(lambda rounds: rounds.max() - rounds.min()).groupby("definition").max()
+        assert spread["mean over 20 rounds, its middle (window: 20)"] < 9
+        assert spread["one evaluation (hold: 1)"] > 30

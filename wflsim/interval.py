@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy import stats
@@ -61,6 +62,7 @@ class Interval:
         return cls(successes / trials, float(low), float(high))
 
 
+@cache
 def _quantile(n: int) -> float:
     """Of Student's t for the mean of n values."""
     return float(stats.t.ppf((1 + LEVEL) / 2, n - 1))
