@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
-from wflsim.units import choices
-
 import numpy as np
+
+from wflsim.units import choices
 
 BITS_PER_VALUE = 32
 """A value costs 32 bits on the wire whatever the compute dtype; so does a scalar."""
