@@ -21,7 +21,7 @@ from wflsim.errors import ScenarioError
 from wflsim.scenario import load
 from wflsim.scenario.allowed import Place, alternatives, is_spec, items, of_field, tag_of
 from wflsim.scenario.schema import Scenario
-from wflsim.units import UNITS, Means, _words
+from wflsim.units import Means
 
 LEFT_OUT = ("mnist", "fashion_mnist", "kmnist", "resnet18_last")
 ATTEMPTS = 40
@@ -29,10 +29,9 @@ ATTEMPTS = 40
 HOSTILE = (0.0, 5e-324, 1e-300, 1e-30, 1e-12, 1e-6, 1e-3, 1.0, 1e3, 1e6, 1e9, 1e12, 1e18, 1e29)
 HOSTILE_DB = ("-2000 dB", "-200 dB", "-30 dB", "0 dB", "80 dB", "290 dB", "0 linear", "1e-300 linear", "1e29 linear")
 TAME = {"Hz": 1e6, "s": 1.0, "W": 0.1, "J": 20.0, "m": 100.0, "m/s": 1.0, "bit": 1e4, "bit/s": 1e6, "FLOP/s": 1e9}
-UNIT_OF = {_words(unit): unit for unit in UNITS}
 LARGEST = {"clients": 8, "rounds": 2, "tau": 4, "attempts": 64, "buffer": 4, "K": 4, "evaluate_every": 2, "hold": 2}
 """What would only take long, without any surprise: kept small."""
-FILES = {"walk.csv": "time_s,a,b\n0,10,3\n1,-200,4\n2,5,30\n"}
+FILES = {"walk.csv": "time_s,client_0,client_1\n0,10,3\n1,-200,4\n2,5,30\n"}
 MODULE = """import torch
 
 
@@ -54,8 +53,8 @@ def leave_files(folder: Path) -> None:
     (folder / "fuzz_net.py").write_text(MODULE)
     rng = np.random.default_rng(0)
     halves = {"train": 90, "test": 40}
-    arrays = {f"x_{half}": rng.random((count, 8, 8)).astype(np.float32) for half, count in halves.items()}
-    labels = {f"y_{half}": np.arange(count) % 10 for half, count in halves.items()}
+    arrays: dict[str, Any] = {f"x_{half}": rng.random((count, 8, 8), np.float32) for half, count in halves.items()}
+    labels: dict[str, Any] = {f"y_{half}": np.arange(count) % 10 for half, count in halves.items()}
     np.savez(folder / "small.npz", **arrays, **labels)
     owned = {"train": [list(range(i, 90, 3)) for i in range(3)], "test": [list(range(i, 40, 3)) for i in range(3)]}
     (folder / "owned.json").write_text(json.dumps(owned))
@@ -97,8 +96,10 @@ class Draw:
             if policy.get("m") is not None:
                 policy["m"] = min(policy["m"], data["clients"])
         sources = [key for key in ("snr", "path_loss", "trace") if data.get("radio", {}).get(key) is not None]
-        for key in sources[1:]:
-            del data["radio"][key]
+        kept = self.rng.choice(sources) if sources else None
+        for key in sources:
+            if key != kept:
+                del data["radio"][key]
         if data.pop("sweep", None) and self.rng.random() < 0.3:
             data["sweep"] = {"grid": {"radio.bandwidth": [self.number(Place(float), "bandwidth", 1e6) or 1.0, "1 MHz"]}}
         return data
@@ -132,6 +133,8 @@ class Draw:
     def value(self, place: Place, key: str, default: Any = None) -> Any:
         """Anything that may stand at this key."""
         choices = [one for one in alternatives(place) if not _left_out(one)]
+        if len(choices) > 1 and self.rng.random() < 0.8:
+            choices = [one for one in choices if one.annotation is not NoneType]
         chosen = self.rng.choice(choices)
         annotation, metadata = chosen
         inner = items(chosen)
@@ -177,21 +180,21 @@ class Draw:
     def number(self, place: Place, key: str, default: Any) -> Any:
         """A number within the bounds of its type, written as the scenario wants it."""
         annotation, metadata = place
-        means = next((item.words for item in metadata if isinstance(item, Means)), "")
-        unit = UNIT_OF.get(means)
+        unit = next((item.unit for item in metadata if isinstance(item, Means)), "")
         hostile = self.rng.random() < self.hostility
-        if unit == "dB":
+        if unit == "linear":
             return self.rng.choice(HOSTILE_DB) if hostile else f"{self.rng.uniform(-10, 30):.1f} dB"
         low, high = _bounds(metadata)
         if annotation is int:
             most = min(high, LARGEST.get(key, 5 if not hostile else 10**9))
             least = math.ceil(low)
-            usual = self.rng.randint(least, max(least, int(min(most, 5))))
-            return int(self.rng.choice((least, most))) if hostile else usual
+            if hostile:
+                return int(self.rng.choice((least, most)))
+            return self.rng.randint(least, max(least, int(min(most, 5))))
         if hostile:
             inside = [number for number in (*HOSTILE, low, high) if low <= number <= min(high, 1e29)]
             return self.rng.choice(inside or [low])
-        usual = default if isinstance(default, int | float) and default else TAME.get(unit or "", 0.5)
+        usual = default if isinstance(default, int | float) and default else TAME.get(unit, 0.5)
         drawn = usual * math.exp(self.rng.uniform(-2, 2))
         return min(max(drawn, low), high)
 
@@ -203,12 +206,9 @@ def _left_out(place: Place) -> bool:
 
 def _bounds(metadata: tuple[Any, ...]) -> tuple[float, float]:
     """The smallest and the largest number that the annotation lets through."""
-    low, high = -1e9, math.inf
-    for item in metadata:
-        low = max(low, getattr(item, "ge", None) if getattr(item, "ge", None) is not None else -math.inf)
-        high = min(high, getattr(item, "le", None) if getattr(item, "le", None) is not None else math.inf)
-        if getattr(item, "gt", None) is not None:
-            low = max(low, math.nextafter(item.gt, math.inf))
-        if getattr(item, "lt", None) is not None:
-            high = min(high, math.nextafter(item.lt, -math.inf))
+    def limits(name: str) -> list[float]:
+        return [limit for item in metadata if (limit := getattr(item, name, None)) is not None]
+
+    low = max([-1e9, *limits("ge"), *(math.nextafter(limit, math.inf) for limit in limits("gt"))])
+    high = min([math.inf, *limits("le"), *(math.nextafter(limit, -math.inf) for limit in limits("lt"))])
     return low, high

@@ -12,6 +12,7 @@ import re
 import resource
 import selectors
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -90,8 +91,10 @@ def serve(memory: int) -> None:
             job = json.loads(line)
             # who is killed for taking too long has said before where it was
             faulthandler.dump_traceback_later(0.9 * job["limit_s"])
+            signal.alarm(int(2 * job["limit_s"]) + 1)  # the end of one whose parent is gone
             ending = run_document(job["document"], Path(folder) / "run", job["report"])
             faulthandler.cancel_dump_traceback_later()
+            signal.alarm(0)
             answers.write(json.dumps(ending) + "\n")
             answers.flush()
 

@@ -109,8 +109,8 @@ def test_every_wrong_value_of_every_key_ends_in_a_sentence_that_names_the_key():
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("train.quantise=7", "train.quantise: got 7; must be one of 8, 16, or null"),
-        ("train.quantise=eight", "train.quantise: got 'eight'. Allowed: 8, 16"),
+        ("train.quantise=7", "train.quantise: got 7; must be one of 4, 8, 16, or null"),
+        ("train.quantise=eight", "train.quantise: got 'eight'. Allowed: 4, 8, 16"),
         ("clients=true", "clients: got true; must be a whole number, at least 1"),
         ("radio.snr=[true]", "got true; cannot read 'true' as a quantity"),
         ("partition=3", "partition: got 3; must be a block with the key kind, one of zipf_dirichlet, iid"),

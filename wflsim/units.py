@@ -31,6 +31,8 @@ class Means:
     """What a value of an annotated type is, in the words that error messages use."""
 
     words: str
+    unit: str = ""
+    """Of the bounds that the annotation sets."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,10 @@ def _words(unit: str) -> str:
     return f"a quantity in one of {names}" + (", or a charge such as 4410 mAh at 3.85 V" if unit == "J" else "")
 
 
+def _means(unit: str) -> Means:
+    return Means(_words(unit), "linear" if unit == "dB" else unit)
+
+
 def _schema(unit: str) -> WithJsonSchema:
     either = [{"type": "number"}, {"type": "string"}] if unit != "dB" else [{"type": "string"}]
     return WithJsonSchema({"anyOf": either, "description": _words(unit)}, mode="validation")
@@ -209,16 +215,16 @@ def _input_file(given: Any) -> str:
 
 InputFile = Annotated[str, BeforeValidator(_input_file), Means("the name of a file beside the scenario file")]
 
-Hertz = Annotated[float, Field(ge=1e-3), _reader("Hz"), _schema("Hz"), Means(_words("Hz"))]
-Seconds = Annotated[float, Field(ge=0), _reader("s"), _schema("s"), Means(_words("s"))]
-Watts = Annotated[float, Field(ge=0), _reader("W"), _schema("W"), Means(_words("W"))]
-Joules = Annotated[float, Field(ge=0), _reader("J"), _schema("J"), Means(_words("J"))]
-Metres = Annotated[float, Field(ge=0), _reader("m"), _schema("m"), Means(_words("m"))]
-MetresPerSecond = Annotated[float, Field(ge=0), _reader("m/s"), _schema("m/s"), Means(_words("m/s"))]
-Bits = Annotated[float, Field(gt=0), _reader("bit"), _schema("bit"), Means(_words("bit"))]
-BitsPerSecond = Annotated[float, Field(gt=0), _reader("bit/s"), _schema("bit/s"), Means(_words("bit/s"))]
-FlopsPerSecond = Annotated[float, Field(ge=1), _reader("FLOP/s"), _schema("FLOP/s"), Means(_words("FLOP/s"))]
-Ratio = Annotated[float, Field(ge=0), _reader("dB"), _linear, _schema("dB"), Means(_words("dB"))]
+Hertz = Annotated[float, Field(ge=1e-3), _reader("Hz"), _schema("Hz"), _means("Hz")]
+Seconds = Annotated[float, Field(ge=0), _reader("s"), _schema("s"), _means("s")]
+Watts = Annotated[float, Field(ge=0), _reader("W"), _schema("W"), _means("W")]
+Joules = Annotated[float, Field(ge=0), _reader("J"), _schema("J"), _means("J")]
+Metres = Annotated[float, Field(ge=0), _reader("m"), _schema("m"), _means("m")]
+MetresPerSecond = Annotated[float, Field(ge=0), _reader("m/s"), _schema("m/s"), _means("m/s")]
+Bits = Annotated[float, Field(gt=0), _reader("bit"), _schema("bit"), _means("bit")]
+BitsPerSecond = Annotated[float, Field(gt=0), _reader("bit/s"), _schema("bit/s"), _means("bit/s")]
+FlopsPerSecond = Annotated[float, Field(ge=1), _reader("FLOP/s"), _schema("FLOP/s"), _means("FLOP/s")]
+Ratio = Annotated[float, Field(ge=0), _reader("dB"), _linear, _schema("dB"), _means("dB")]
 SHARE_WORDS = "a share, as a number (0.75) or in percent (75 %)"
 Share = Annotated[
     float,

@@ -147,7 +147,8 @@ def _one(place: Place) -> str:
     if kind is Literal:
         values = ", ".join(map(str, get_args(annotation)))
         return f"one of {values}" if len(get_args(annotation)) > 1 else values
-    means = next((item.words for item in reversed(metadata) if isinstance(item, Means)), None)
+    said = next((item for item in reversed(metadata) if isinstance(item, Means)), Means(""))
+    means = said.words
     if inner is not None and means:
         return means
     if inner is not None and kind is dict:
@@ -163,30 +164,31 @@ def _one(place: Place) -> str:
         return means or _text(metadata)
     if annotation is Any:
         return "anything"
-    return (means or NUMBERS.get(annotation, "a value of another kind")) + _range(metadata)
+    return (means or NUMBERS.get(annotation, "a value of another kind")) + _range(metadata, said.unit)
 
 
 def _limits(metadata: Sequence[Any], name: str) -> list[Any]:
     return [limit for item in metadata if (limit := getattr(item, name, None)) is not None]
 
 
-def _range(metadata: Sequence[Any]) -> str:
-    """` from 0 to 1`, ` greater than 0`: all bounds together."""
+def _range(metadata: Sequence[Any], unit: str) -> str:
+    """`, at least 0 and less than 1`: all bounds together, in the unit of the quantity; 0 needs none."""
     least, above = (max(_limits(metadata, name), default=None) for name in ("ge", "gt"))
     most, below = (min(_limits(metadata, name), default=None) for name in ("le", "lt"))
     if above is not None and (least is None or above >= least):
-        low = f"greater than {_number(above)}"
+        low = f"greater than {_number(above, unit)}"
     else:
-        low = "" if least is None else f"at least {_number(least)}"
+        low = "" if least is None else f"at least {_number(least, unit)}"
     if below is not None and (most is None or below <= most):
-        high = f"less than {_number(below)}"
+        high = f"less than {_number(below, unit)}"
     else:
-        high = "" if most is None else f"at most {_number(most)}"
+        high = "" if most is None else f"at most {_number(most, unit)}"
     return "".join(f", {bound}" for bound in (" and ".join(filter(None, (low, high))),) if bound)
 
 
-def _number(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) or abs(value) >= 10**9 else str(value)
+def _number(value: Any, unit: str) -> str:
+    text = f"{value:g}" if isinstance(value, float) or abs(value) >= 10**9 else str(value)
+    return f"{text} {unit}" if unit and value else text
 
 
 def _text(metadata: Sequence[Any]) -> str:
