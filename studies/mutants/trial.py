@@ -85,11 +85,14 @@ def run_tests(copy: Copy, tests: Sequence[str], without: Sequence[str], limit_s:
     child = os.fork()
     if child == 0:
         _be_child(copy.root, list(tests), set(without), result)
-    end = time.monotonic() + limit_s
+    end, parent = time.monotonic() + limit_s, os.getppid()
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             break
+        if os.getppid() != parent:  # whoever started us is gone: leave nothing behind
+            _kill(child)
+            sys.exit(1)
         if time.monotonic() > end:
             _kill(child)
             os.waitpid(child, 0)
