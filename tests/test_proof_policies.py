@@ -17,6 +17,7 @@ from wflsim.policies.fedbuff import FedBuff
 from wflsim.policies.feddyn import FedDyn
 from wflsim.policies.fedprox import FedProx
 from wflsim.policies.lambda_drdm import LambdaDRDM
+from wflsim.policies.registry import POLICIES
 from wflsim.policies.scaffold import SCAFFOLD
 from wflsim.policies.scaffpd import SCAFFPD
 from wflsim.policies.steps import Decay, at
@@ -245,6 +246,22 @@ def test_fedbuff_divides_by_k_and_steps_by_eta_g(eta_g):
     heard = [outcome.client for outcome in carrier.received]
     assert (training.state.t, len(heard)) == (1, 2)
     close(training.state.w, p.start - eta_g / 2 * 0.05 * sum(p.grad(i, p.start) for i in heard))
+
+
+def test_the_papers_formula_charges_the_vectors_that_scaffold_sends():
+    """Two of P values, or one where the server computes the other: 32 bits each."""
+    for compact, vectors in ((False, 2), (True, 1)):
+        _, kept = run(SCAFFOLD(m=3, tau=2, compact_uplink=compact), problem(N, P=4).learner(), 1)
+        assert {(order.paper_bits, order.up_bits) for order in kept.trace[0].steps[0].orders} == {(vectors * 4 * 32, vectors * 4 * 32)}
+
+
+@pytest.mark.parametrize("kind", POLICIES, ids=lambda kind: kind.__name__)
+def test_the_phases_that_are_declared_are_those_of_a_round(kind):
+    """Shown by `wflsim list`: as many Gathers as `down` and `up` name; an asynchronous policy knows one kind of task."""
+    m = {} if kind.__name__ == "LocalSGD" else {"m": 3}
+    _, kept = run(kind(**m), problem(N).learner(), 1, Rough(N))
+    gathers = sum(step.kind == "gather" for step in kept.trace[0].steps)
+    assert kind.phases == (gathers or 1) == kind.up.count("/") + 1
 
 
 @pytest.mark.parametrize(("policy", "expected"), [

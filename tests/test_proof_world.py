@@ -211,6 +211,17 @@ def test_a_broadcast_under_fading_goes_at_the_rate_of_the_worst_client():
     assert [leg.end_s - leg.start_s for leg in both] == pytest.approx([expected_s, expected_s], rel=1e-9)
 
 
+# --- sharing
+
+def test_two_in_a_band_have_half_of_it_each_and_half_of_its_noise():
+    """snr_at_1mhz, 10 dB, 2 MHz: both send on 1 MHz at SNR 10 while both are there, then the longer one on 2 MHz at SNR 5."""
+    place = world(2, radio={"snr": "10 dB", "reading": "snr_at_1mhz", "bandwidth": "2 MHz"}, cell={"access": "ofdma"})
+    short, long = sorted((leg for leg in legs_of(place, [order(0), order(1, up=3 * BITS)]) if leg.activity == "transmit"), key=lambda leg: leg.end_s)
+    half_bps, whole_bps = 1e6 * math.log2(1 + 10), 2e6 * math.log2(1 + 5)
+    assert short.end_s == pytest.approx(BITS / half_bps)
+    assert long.end_s == pytest.approx(BITS / half_bps + 2 * BITS / whole_bps)
+
+
 # --- batteries
 
 def battery(joules, **server):

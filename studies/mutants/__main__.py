@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import multiprocessing
 import sys
 import time
@@ -29,6 +30,8 @@ STATE = ROOT / ".mutants"
 PROOF = ROOT / "reports/proof"
 BOUND = 0.85
 """The sample fails if a kill rate of at least this would make its count surprising."""
+SAMPLE_LOOK_S = 20.0
+"""Tests (of a second each, for all the sample knows) that are asked when the one in the table no longer fails."""
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -36,13 +39,14 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("packages", nargs="*", help=f"of {', '.join(PACKAGES)}; all if none is named")
     parser.add_argument("--number", type=int, default=60, help="mutants per package")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no mutant later than this")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="start no mutant later than this")
     parser.add_argument(
         "--sample", action="store_true", help="try again, in turn over packages, what the committed table says"
     )
     parser.add_argument(
-        "--touching-only", action="store_true", help="do not try survivors on all fast tests (a first look)"
-    )
+        "--look", type=float, default=math.inf, metavar="SECONDS",
+        help="a first look: so many seconds of the tests that touch a mutant's line, and not all tests after them",
+    )  # fmt: skip
     parser.add_argument("--map", action="store_true", help="measure again which test touches which line")
     asked = parser.parse_args(given)
     if unknown := sorted(set(asked.packages) - set(PACKAGES)):
@@ -61,7 +65,7 @@ def main(given: Sequence[str] | None = None) -> int:
     if known.failed:
         print(f"{len(known.failed)} tests fail on the unchanged code and are not asked: {', '.join(known.failed)}")
     everyone = list(chain.from_iterable(mutants.values()))
-    judge_all(everyone, known, asked.workers, ends_s, everything=not asked.touching_only)
+    judge_all(everyone, known, asked.workers, ends_s, asked.look)
     verdicts = collect(everyone)
     shown = table.rates(verdicts)
     if len(packages) == len(PACKAGES):
@@ -97,7 +101,7 @@ def sample(mutants: list[Mutant], workers: int, ends_s: float) -> int:
     tried = [mutant for mutant in mutants if mutant.key in committed and mutant.key not in hopeless]
     log = STATE / "sample.jsonl"
     log.unlink(missing_ok=True)
-    _work(tried, known, {key: verdict.by for key, verdict in committed.items()}, workers, ends_s, False, log)
+    _work(tried, known, {key: verdict.by for key, verdict in committed.items()}, workers, ends_s, SAMPLE_LOOK_S, log)
     fates = Counter(record["fate"] for record in _records(log).values())
     # Of those that the table calls survivors, as many as belong to what was tried.
     reached = {record["key"] for record in _records(log).values()}
@@ -124,17 +128,17 @@ def sample(mutants: list[Mutant], workers: int, ends_s: float) -> int:
     return int(high < BOUND)
 
 
-def judge_all(mutants: list[Mutant], known: Touched, workers: int, ends_s: float, everything: bool) -> None:
+def judge_all(mutants: list[Mutant], known: Touched, workers: int, ends_s: float, look_s: float) -> None:
     """Try what is not decided."""
     log = STATE / "verdicts.jsonl"
     before, tree = _records(log), _tree()
     equal = reasons(("equivalent",))
     open_ = [
         mutant for mutant in mutants
-        if reason_of(mutant, equal) is None and not _still_holds(before.get(mutant.key), mutant, tree, everything)
+        if reason_of(mutant, equal) is None and not _still_holds(before.get(mutant.key), mutant, tree, look_s)
     ]  # fmt: skip
     print(f"{len(mutants)} mutants, {len(mutants) - len(open_)} decided before", flush=True)
-    _work(open_, known, {key: record["by"] for key, record in before.items()}, workers, ends_s, everything, log)
+    _work(open_, known, {key: record["by"] for key, record in before.items()}, workers, ends_s, look_s, log)
 
 
 def _work(
@@ -143,7 +147,7 @@ def _work(
     hints: dict[str, str],
     workers: int,
     ends_s: float,
-    everything: bool,
+    look_s: float,
     log: Path,
 ) -> None:
     """Fork workers that take one mutant after the other and append a line each."""
@@ -153,7 +157,7 @@ def _work(
     tree = _tree()
 
     def work() -> None:
-        judge = Judge(Copy(ROOT), known)
+        judge = Judge(Copy(ROOT), known, look_s=look_s)
         try:
             while time.monotonic() < ends_s:
                 with turn.get_lock():
@@ -162,11 +166,11 @@ def _work(
                     return
                 mutant, began_s = mutants[number], time.monotonic()
                 hint = hints.get(mutant.key, "")
-                fate, by, message = judge.fate(mutant, hint if "::" in hint else "", everything)
+                fate, by, message = judge.fate(mutant, hint if "::" in hint else "")
                 change = mutant.mutation
                 record = {
                     "key": mutant.key, "digest": mutant.digest, "tree": tree, "fate": fate, "by": by,
-                    "by_digest": _digest(by), "everything": everything, "message": message,
+                    "by_digest": _digest(by), "look_s": look_s, "message": message,
                     "seconds": round(time.monotonic() - began_s, 1),
                     "where": f"{mutant.file}:{change.line} {change.function}",
                     "change": f"{change.operator}: {change.before} -> {change.after}",
@@ -205,7 +209,7 @@ def collect(mutants: list[Mutant]) -> list[Verdict]:
     return found
 
 
-def _still_holds(record: dict[str, Any] | None, mutant: Mutant, tree: str, everything: bool) -> bool:
+def _still_holds(record: dict[str, Any] | None, mutant: Mutant, tree: str, look_s: float) -> bool:
     """Whether a verdict can be kept.
 
     A killing holds while the changed file and the test are the same, a survival only while nothing at all has changed.
@@ -214,7 +218,7 @@ def _still_holds(record: dict[str, Any] | None, mutant: Mutant, tree: str, every
         return False
     if record["fate"] != "survived":
         return bool(record["by_digest"] == _digest(record["by"]))
-    return bool(record["tree"] == tree and record["everything"] >= everything)
+    return bool(record["tree"] == tree and record["look_s"] >= look_s)
 
 
 def _records(path: Path) -> dict[str, dict[str, Any]]:

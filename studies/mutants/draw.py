@@ -11,9 +11,10 @@ import csv
 import hashlib
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
-from studies.mutants.operators import Mutation, mutations
+from studies.mutants.operators import Mutation, candidates, is_another_program
 
 SEED = 20261118
 REASONS = Path(__file__).with_name("reasons.csv")
@@ -104,13 +105,18 @@ def drawn(root: Path, package: str, number: int) -> list[Mutant]:
     seen: Counter[tuple[str, str, str, str]] = Counter()
     for path in files_of(root, package):
         source, file = path.read_bytes(), path.relative_to(root).as_posix()
-        for mutation in mutations(source):
+        for mutation in candidates(source):
             same = (mutation.function, mutation.operator, mutation.before, mutation.after)
             mutant = Mutant(package, file, mutation, seen[same], source)
             seen[same] += 1
             by_line[file, mutation.line].append(mutant)
-    firsts = [min(mutants, key=lambda mutant: mutant.rank) for mutants in by_line.values()]
-    return sorted(firsts, key=lambda mutant: mutant.rank)[:number]
+    ranked = [sorted(mutants, key=lambda mutant: mutant.rank) for mutants in by_line.values()]
+    found: list[Mutant] = []
+    for line in sorted(ranked, key=lambda mutants: mutants[0].rank):
+        if len(found) == number:
+            break
+        found += islice((mutant for mutant in line if is_another_program(mutant.source, mutant.mutation)), 1)
+    return found
 
 
 Change = tuple[str, str, str, str]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from studies.mutants.cover import Touched
 from studies.mutants.draw import Mutant
@@ -28,22 +31,26 @@ class Judge:
     touched: Touched
     kills: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(source file, test file): how often."""
+    look_s: float = math.inf
+    """A first look: so many seconds of the tests that touch the line, and not all tests after them."""
     unreliable: set[str] = field(default_factory=set)
     """Tests that failed on the unchanged code when looked at again."""
 
-    def fate(self, mutant: Mutant, hint: str, everything: bool) -> tuple[str, str, str]:
+    def fate(self, mutant: Mutant, hint: str) -> tuple[str, str, str]:
         """(killed, timeout or survived; the test that failed; its message). `hint`: the test that killed it before."""
         self.copy.put(mutant.file, mutant.changed)
         try:
             touching = self.touched.tests_of(mutant.file, mutant.mutation.line, mutant.last_line)
             ordered = self._ordered(mutant.file, touching)
+            spent_s = list(accumulate(self.touched.seconds[test] for test in ordered))
+            ordered = ordered[: bisect_right(spent_s, self.look_s)]
             files = list(dict.fromkeys(test.split("::")[0] for test in ordered))
             first = [test for test in ordered if test.split("::")[0] in files[:FIRST_FILES]]
             rest = [test for test in ordered if test.split("::")[0] not in files[:FIRST_FILES]]
             for tests in ([hint] if hint else [], first, rest):
                 if tests and (found := self._killed(mutant, tests, ())):
                     return found
-            if everything and (found := self._killed(mutant, [], ordered)):
+            if self.look_s == math.inf and (found := self._killed(mutant, [], ordered)):
                 return found
             return "survived", "", ""
         finally:

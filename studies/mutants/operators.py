@@ -44,21 +44,20 @@ class Mutation:
         return source[: self.start] + self.after.encode() + source[self.end :]
 
 
-def mutations(source: bytes) -> list[Mutation]:
-    """Every change that still parses and is not the same program, in the order of the file."""
-    tree = ast.parse(source)
-    reference = ast.dump(tree)
+def candidates(source: bytes) -> list[Mutation]:
+    """Every change, in the order of the file; a few do not parse or are the same program: ask `is_another_program`."""
     found: dict[tuple[int, int, str], Mutation] = {}
-    for mutation in _Walker(source).walk(tree):
-        key = (mutation.start, mutation.end, mutation.after)
-        if key in found:
-            continue
-        try:
-            if ast.dump(ast.parse(mutation.apply(source))) != reference:
-                found[key] = mutation
-        except (SyntaxError, ValueError):
-            continue
+    for mutation in _Walker(source).walk(ast.parse(source)):
+        found.setdefault((mutation.start, mutation.end, mutation.after), mutation)
     return sorted(found.values(), key=lambda mutation: (mutation.start, mutation.end, mutation.after))
+
+
+def is_another_program(source: bytes, mutation: Mutation) -> bool:
+    """Whether the changed file parses, and to something else."""
+    try:
+        return ast.dump(ast.parse(mutation.apply(source))) != ast.dump(ast.parse(source))
+    except (SyntaxError, ValueError):
+        return False
 
 
 class _Walker:

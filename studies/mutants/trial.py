@@ -26,6 +26,9 @@ SLOW_IMPORTS = (
     "rich.console", "matplotlib.pyplot", "plotly.graph_objects", "sklearn.datasets", "jinja2", "typer",
     "joblib", "hypothesis", "pytest",
 )  # fmt: skip
+IMPORTED_BEFORE = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
+BROKEN = 70
+"""Exit code of a child in which not the tests failed but this module."""
 
 
 @dataclass(frozen=True)
@@ -82,17 +85,23 @@ def run_tests(copy: Copy, tests: Sequence[str], without: Sequence[str], limit_s:
     child = os.fork()
     if child == 0:
         _be_child(copy.root, list(tests), set(without), result)
-    end = time.monotonic() + limit_s
+    end, parent = time.monotonic() + limit_s, os.getppid()
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             break
+        if os.getppid() != parent:  # whoever started us is gone: leave nothing behind
+            _kill(child)
+            sys.exit(1)
         if time.monotonic() > end:
             _kill(child)
             os.waitpid(child, 0)
             return Ending("timeout", "", f"not finished after {limit_s:.0f} s")
         time.sleep(0.02)
     _kill(child)  # what the tests have left behind: the child leads a process group of its own
+    if os.waitstatus_to_exitcode(status) == BROKEN:
+        log = (copy.root / "pytest.log").read_text(encoding="utf-8", errors="replace")
+        raise RuntimeError(f"pytest could not be run in {copy.root}: {log[-2000:]}")
     if not result.exists():
         return Ending("crashed", "", f"the process ended with status {status}")
     return Ending(**json.loads(result.read_text(encoding="utf-8")))
@@ -133,7 +142,7 @@ class _Chosen:
 
 def _be_child(root: Path, tests: list[str], without: set[str], result: Path) -> None:
     """Never returns."""
-    code = 70
+    code = BROKEN
     try:
         os.setsid()
         os.chdir(root)
@@ -147,7 +156,7 @@ def _be_child(root: Path, tests: list[str], without: set[str], result: Path) -> 
 
         chosen = _Chosen(tests, without)
         files = list(dict.fromkeys(test.split("::")[0] for test in tests))
-        options = ["-x", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        options = ["-x", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", IMPORTED_BEFORE]
         status = pytest.main([*options, *files], plugins=[chosen])
         test, message = chosen.failed
         verdict = ("failed" if "::" in test else "crashed") if test else "passed" if status in (0, 5) else "crashed"
