@@ -54,6 +54,10 @@ def opened(scenario: Scenario, folder: Path, fresh: bool, **more: Any) -> Iterat
         except WflsimError:
             ending = "failed"
             raise
+        except OSError as error:
+            ending = "failed"
+            said = f"cannot read or write {error.filename or folder}: {error.strerror or error}"
+            raise StoreError(f"{said}; make room for it, or name another folder with --out") from error
         finally:
             write(folder / ABOUT, write_sealed({**about, "status": ending}, sealed))
 

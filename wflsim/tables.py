@@ -205,8 +205,9 @@ class Results:
     @cached_property
     def test_samples(self) -> list[int]:
         """Test images of each client with the first seed; empty if the folder does not say."""
-        for path in sorted(self.folder.glob("partition-seed-*.csv")):
-            table = read_table(sealed_file(self.folder, path.name, self._marks), ("client", "test_samples"))
+        names = {path.name for path in self.folder.glob("partition-seed-*.csv")} | set(self._marks or ())
+        for name in sorted(name for name in names if name.startswith("partition-seed-")):
+            table = read_table(sealed_file(self.folder, name, self._marks), ("client", "test_samples"))
             return [int(count) for count in table.groupby("client")["test_samples"].sum()]
         return []
 
