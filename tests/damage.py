@@ -124,7 +124,8 @@ def frames(folder):
 
 
 def joined(folder):
-    return [frame.to_csv() for frame in compare([folder])]
+    found = compare([folder])
+    return [found.lines.to_csv(), found.pairs.to_csv(), [note.partition(": ")[2] for note in found.notes]]
 
 
 def page(folder):

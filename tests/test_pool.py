@@ -258,10 +258,10 @@ def test_another_scenario_is_refused_with_every_key_and_both_values(tmp_path):
     with pytest.raises(StoreError) as caught:
         wflsim.run(other, tmp_path, workers=1)
     assert (
-        "another version of this scenario (radio.loss.probability: 0.0 there, 0.1 here; policies.drdm.eta: 0.1 there, 0.2 here; "
-        "stop.rounds: 2 there, 5 here; stop.target: not set there, "
+        "another version of this scenario (radio.loss.probability: 0 there, 0.1 here; policies.drdm.eta: 0.1 there, 0.2 here; "
+        "stop.rounds: 2 there, 5 here; stop.target: none there, "
     ) in str(caught.value)
     assert "seeds" not in str(caught.value)
     more = build(parse(SCENARIO.replace("stop:", "  - {name: fedprox, m: 3, tau: 2, eta: 0.1}\nstop:"), "pool.yaml"), (*LINEAR, "stop.rounds=2"))
-    with pytest.raises(StoreError, match=r"\(policies.fedprox: not set there, \{.name.: .fedprox., .* here\); keep them"):
+    with pytest.raises(StoreError, match=r"\(policies.fedprox.name: nothing there, fedprox here; .*\); keep them"):
         wflsim.run(more, tmp_path, workers=1)

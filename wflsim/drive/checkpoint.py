@@ -79,7 +79,7 @@ def load(path: Path) -> Checkpoint | None:
 
 
 def forget(path: Path) -> None:
-    """Remove a checkpoint that is of no use any more; one that cannot be removed harms nobody, its marks are checked."""
+    """Remove a checkpoint that is of no use any more; if it cannot be removed, its marks will be found to be wrong."""
     with suppress(OSError):
         path.unlink(missing_ok=True)
 
