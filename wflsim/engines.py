@@ -1,13 +1,18 @@
 """Where tasks run: here, in local processes, or on a Ray cluster. One seam, so that results cannot depend on it.
 
 An engine takes tasks and yields (task number, result or exception) as they end, in any order. A process that dies takes
-only its own task with it, and that task comes back as an exception like any other.
+only its own task with it, and that task comes back as an exception like any other. When the process that started the
+workers is itself killed, they notice it and end.
 """
 
 from __future__ import annotations
 
+import os
 import queue
+import signal
 import threading
+import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager
@@ -17,6 +22,9 @@ from wflsim.errors import WflsimError
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
+ATTEMPTS = 2
+WATCH_S = 0.5
+"""How often a worker looks whether the process that started it is still there."""
 
 
 class Died(WflsimError):
@@ -89,33 +97,60 @@ class Processes:
         over: threading.Event,
     ) -> None:
         """One process and the thread that feeds it."""
-        from joblib.externals.loky import ProcessPoolExecutor
-
-        executor = self._idle.pop() if self._idle else ProcessPoolExecutor(1)
+        executor = self._idle.pop() if self._idle else _worker()
         while not over.is_set():
             try:
                 number = waiting.get_nowait()
             except queue.Empty:
                 self._idle.append(executor)
                 return
-            answer = _answer(executor.submit(function, jobs[number]), over)
+            answer = _answer(executor, function, jobs[number], over)
             if isinstance(answer, Died):
-                executor = ProcessPoolExecutor(1)
+                executor.shutdown(wait=False, kill_workers=True)
+                executor = _worker()
             ended.put((number, answer))
         executor.shutdown(wait=False, kill_workers=True)
 
 
-def _answer(future: Any, over: threading.Event) -> Any:
-    """What came of it, unless nobody wants to know any more."""
+def _worker() -> Any:
+    """An executor of one process, started when it is first asked for something."""
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    return ProcessPoolExecutor(1, initializer=_follow, initargs=(os.getpid(),))
+
+
+def _follow(parent: int) -> None:
+    """In a worker: leave Ctrl-C to the parent, and end when the parent is gone, however it ended.
+
+    A thread that asks for the parent's id works on every system. Linux could send a signal instead, but it would do so
+    when the thread that started the worker ends, which is long before the parent does.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(WATCH_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _answer(executor: Any, function: Callable[[Any], Any], job: Any, over: threading.Event) -> Any:
+    """What came of the job, unless nobody wants to know any more."""
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
+    died = Died("the process that computed it died (killed, or out of memory)")
+    try:
+        future = executor.submit(function, job)
+    except BrokenProcessPool:  # it died while it had nothing to do
+        return died
     while not over.is_set():
         finished, _ = wait([future], timeout=0.2)
         if finished:
             error = future.exception()
-            if isinstance(error, BrokenProcessPool):
-                return Died("the process that computed it died (killed, or out of memory)")
-            return future.result() if error is None else error
+            if error is None:
+                return future.result()
+            return error if isinstance(error, Exception) and not isinstance(error, BrokenProcessPool) else died
     return None
 
 
@@ -172,3 +207,27 @@ def engine(name: str, workers: int) -> Iterator[Engine]:
         yield runner
     finally:
         runner.close()
+
+
+def persist(
+    runner: Engine, function: Callable[[Job], Answer], jobs: Sequence[Job]
+) -> Iterator[tuple[int, Answer | Exception]]:
+    """Run every job; one that fails is tried once more when all others have had their turn, then is an exception."""
+    left = list(range(len(jobs)))
+    for attempt in range(1, ATTEMPTS + 1):
+        failed = []
+        for position, answer in runner.run(function, [jobs[number] for number in left]):
+            if isinstance(answer, Exception) and attempt < ATTEMPTS:
+                failed.append(left[position])
+            else:
+                yield left[position], answer
+        left = failed
+
+
+def in_words(error: Exception) -> str:
+    """An exception as one sentence: our own as they are, others with their kind and the line they come from."""
+    if isinstance(error, WflsimError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import shutil
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib.metadata import version
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from joblib import Parallel, delayed
+from typing import TYPE_CHECKING, NamedTuple
 
 from wflsim.curve import Curve, why_live
+from wflsim.engines import engine, in_words, persist
 from wflsim.errors import Diverged, ScenarioError, StoreError, WflsimError
 from wflsim.files import locked, write
+from wflsim.folders import ended, leave_status, status
 from wflsim.learning.data import load as load_data
 from wflsim.learning.partition import class_counts, divide
+from wflsim.opening import opened
 from wflsim.record import TRACE, ClientRow, Leg, RoundRow, Tables, TraceRound, csv_lines
-from wflsim.scenario import Given, Scenario, dump, load, slug
+from wflsim.scenario import Given, Scenario, load, slug
+from wflsim.seal import Damaged, Mark
 from wflsim.store import Store
 from wflsim.tables import Results
 
@@ -30,8 +28,10 @@ if TYPE_CHECKING:
     from wflsim.drive.checkpoint import Saving
     from wflsim.drive.loop import Sink
 
+__all__ = ["RUNS", "Cell", "cells", "locked", "opened", "run", "run_cell", "status"]
+
 RUNS = Path("runs")
-ENDED = ("done", "diverged")
+Say = Callable[[str], None]
 
 
 class Cell(NamedTuple):
@@ -42,31 +42,94 @@ class Cell(NamedTuple):
     seed: int
     folder: Path
 
+    @property
+    def title(self) -> str:
+        """What the run is called in sentences."""
+        return f"{self.folder.parent.name} seed {self.seed}"
+
+
+class Job(NamedTuple):
+    """What one process does at a stretch: one run, with so many threads."""
+
+    cell: Cell
+    threads: int
+
 
 def run(
-    scenario: Given, out: str | Path | None = None, workers: int | None = None, fresh: bool = False
+    scenario: Given,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    fresh: bool = False,
+    say: Say = lambda words: None,
 ) -> Results:
-    """Run what is not yet there of a scenario, and return its tables. Killed and called again, it goes on."""
+    """Run what is not yet there of a scenario, and return its tables. Killed and called again, it goes on.
+
+    A run that fails is tried twice and stops no other; the error comes when all others are finished. `say` is told
+    which finished runs are computed again because a file of theirs was damaged.
+    """
     scenario = load(scenario)
     if scenario.sweep is not None:
         raise ScenarioError("sweep: this scenario has many regimes; use wflsim.run_sweep(scenario) for it")
     folder = Path(out) if out is not None else RUNS / slug(scenario.name)
-    with opened(scenario, folder, fresh):
-        todo = [cell for cell in cells(scenario, folder) if status(cell.folder).get("status") not in ENDED]
+    with opened(scenario, folder, fresh) as sealed:
+        every = cells(scenario, folder)
+        todo = [cell for cell in every if not _finished(cell, say)]
         for seed in scenario.seeds:
-            leave_partition(scenario, folder / f"partition-seed-{seed}.csv", seed)
-        workers = max(1, min(workers or os.cpu_count() or 1, len(todo)))
-        threads = max(1, (os.cpu_count() or 1) // workers)
-        if workers == 1:
-            for cell in todo:
-                run_cell(cell, threads)
-        else:
-            Parallel(n_jobs=workers, backend="loky")(delayed(run_cell)(cell, threads) for cell in todo)
+            name = f"partition-seed-{seed}.csv"
+            if name not in sealed:
+                leave_partition(scenario, folder / name, seed)
+                sealed[name] = Mark.of_file(folder / name)
+        failed = _compute(todo, workers)
+        if failed:
+            raise _failure(failed, len(every), folder)
         results = Results(folder)
         write(folder / "summary.csv", results.summary.to_csv(index=False))
         write(folder / "runs.csv", results.runs.to_csv(index=False))
         write(folder / "world.csv", results.world.to_csv(index=False))
     return results
+
+
+def _finished(cell: Cell, say: Say) -> bool:
+    """Whether the run has ended and its files are what they were then."""
+    try:
+        return ended(cell.folder) is not None
+    except Damaged as error:
+        say(f"{cell.title} is computed again: {error}")
+        return False
+
+
+def _compute(todo: Sequence[Cell], workers: int | None) -> dict[str, Exception]:
+    """Compute the runs; what could not be computed, by its title, with what went wrong the second time."""
+    workers = max(1, min(workers or os.cpu_count() or 1, len(todo)))
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    failed: dict[str, Exception] = {}
+    with engine("local", workers) as runner:
+        for number, answer in persist(runner, work, [Job(cell, threads) for cell in todo]):
+            if isinstance(answer, Exception):
+                failed[todo[number].title] = answer
+    return failed
+
+
+def work(job: Job) -> str:
+    """One run. A stranger's exception may not survive the way to another process, so it becomes a sentence here."""
+    try:
+        return run_cell(job.cell, job.threads)
+    except WflsimError:
+        raise
+    except Exception as error:
+        raise WflsimError(in_words(error)) from error
+
+
+def _failure(failed: dict[str, Exception], runs: int, folder: Path) -> WflsimError:
+    """One error for all runs that failed, of their kind if they are of one kind; equal reasons are said once."""
+    reasons: dict[str, list[str]] = {}
+    for title, error in failed.items():
+        reasons.setdefault(in_words(error), []).append(title)
+    sentences = [f"{', '.join(titles)} failed twice: {reason}" for reason, titles in reasons.items()]
+    kinds = {type(error) for error in failed.values()}
+    kind = kinds.pop() if len(kinds) == 1 else WflsimError
+    kept = f"{runs - len(failed)} of {runs} runs are finished and kept in {folder}; the same command tries the rest"
+    return (kind if issubclass(kind, WflsimError) else WflsimError)("\n".join([*sentences, kept]))
 
 
 def cells(scenario: Scenario, folder: Path) -> list[Cell]:
@@ -80,8 +143,6 @@ def cells(scenario: Scenario, folder: Path) -> list[Cell]:
 
 def leave_partition(scenario: Scenario, path: Path, seed: int) -> None:
     """Who holds how much of which class; also finds out whether the data is there, before any process starts."""
-    if path.exists():
-        return
     data = load_data(scenario.data, scenario.clients, seed)
     owned = divide(scenario.partition, data, scenario.clients, seed)
     train = class_counts(owned.train, data.train.y, data.classes)
@@ -92,12 +153,16 @@ def leave_partition(scenario: Scenario, path: Path, seed: int) -> None:
 
 def run_cell(cell: Cell, threads: int = 1, checkpoint_interval_s: float | None = None) -> str:
     """Train one policy with one seed in its world, resuming if a checkpoint is there. Returns why it ended."""
-    cell.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        cell.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot write in {cell.folder}: {error.strerror or error}; make room for it") from error
     with locked(cell.folder, wait=True):
         # Waiting for the lock of an orphan whose parent was killed, somebody else has done the work.
-        held = status(cell.folder)
-        if held.get("status") in ENDED:
-            return str(held["reason"])
+        with suppress(Damaged):
+            held = ended(cell.folder)
+            if held is not None:
+                return str(held["reason"])
         return _train(cell, threads, checkpoint_interval_s)
 
 
@@ -113,16 +178,18 @@ def _train(cell: Cell, threads: int, checkpoint_interval_s: float | None) -> str
     because = why_live(scenario.world, policy)
     curve = Curve(scenario, cell.policy, cell.seed, None if because else Store(), threads)
     flops_per_sample = curve.flops_per_sample
-    saved = checkpoint.load(cell.folder / checkpoint.NAME)
-    if saved and saved.rounds > len(curve.trace):
-        curve.resume(read_trace(cell.folder / TRACE, saved.rounds), saved.learning)
-        tables = Tables(cell.folder, saved.rounds, saved.marks)
-        replayed = 0
-    else:
-        (cell.folder / checkpoint.NAME).unlink(missing_ok=True)  # it speaks of tables that begin anew
-        tables = Tables(cell.folder)
-        replayed = len(curve.trace)
-    mark(cell.folder, "running", "", "")
+    tables, replayed, anew = None, 0, ""
+    try:
+        saved = checkpoint.load(cell.folder / checkpoint.NAME)
+        if saved and saved.rounds > len(curve.trace):
+            tables = Tables(cell.folder, saved.rounds, saved.marks)
+            curve.resume(read_trace(cell.folder / TRACE, saved.rounds), saved.learning)
+    except Damaged as error:
+        anew = f" (begun anew: {error})"
+    if tables is None:
+        checkpoint.forget(cell.folder / checkpoint.NAME)  # it speaks of tables that begin anew
+        tables, replayed = Tables(cell.folder), len(curve.trace)
+    leave_status(cell.folder, "running", "", "", {})
     world = World(scenario.world, scenario.clients, cell.seed, flops_per_sample)
     interval_s = checkpoint.INTERVAL_S if checkpoint_interval_s is None else checkpoint_interval_s
     sink = _Sink(tables, checkpoint.Saving(tables, curve, interval_s), curve)
@@ -131,9 +198,10 @@ def _train(cell: Cell, threads: int, checkpoint_interval_s: float | None) -> str
     except Diverged as error:
         reason, ending = str(error), "diverged"
     because = because or curve.because
-    mark(cell.folder, ending, reason, mode(because, min(replayed, sink.rounds), sink.rounds) + _deposit(curve))
+    told = mode(because, min(replayed, sink.rounds), sink.rounds) + anew + _deposit(curve)
+    leave_status(cell.folder, ending, reason, told, tables.marks())
     write(cell.folder / "wall.json", json.dumps({"wall_s": perf_counter() - began_s, "threads": threads}) + "\n")
-    (cell.folder / checkpoint.NAME).unlink(missing_ok=True)
+    checkpoint.forget(cell.folder / checkpoint.NAME)
     return reason
 
 
@@ -172,70 +240,3 @@ def _deposit(curve: Curve) -> str:
     except StoreError as error:
         return f" (the trace could not be kept: {error})"
     return ""
-
-
-@contextmanager
-def opened(scenario: Scenario, folder: Path, fresh: bool, **more: Any) -> Iterator[None]:
-    """The run folder, explaining itself: resolved scenario, versions, status. One process at a time."""
-    try:
-        if fresh and (folder / "run.json").exists():
-            shutil.rmtree(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"cannot write in {folder}: {error.strerror or error}; choose another with --out") from error
-    with locked(folder):
-        _refuse_foreign(scenario, folder)
-        write(folder / "scenario.yaml", dump(scenario))
-        about = {"name": scenario.name, **more, "labels": scenario.labels, "seeds": list(scenario.seeds)}
-        about |= provenance()
-        write(folder / "run.json", json.dumps({**about, "status": "running"}, indent=2) + "\n")
-        ending = "interrupted"
-        try:
-            yield
-            ending = "done"
-        except WflsimError:
-            ending = "failed"
-            raise
-        finally:
-            write(folder / "run.json", json.dumps({**about, "status": ending}, indent=2) + "\n")
-
-
-def _refuse_foreign(scenario: Scenario, folder: Path) -> None:
-    """A folder holds one scenario; only its list of seeds may grow or shrink."""
-    held = folder / "scenario.yaml"
-    if not held.exists():
-        return
-    if load(held).model_copy(update={"seeds": scenario.seeds}) != scenario:
-        raise StoreError(
-            f"{folder} holds the results of another version of this scenario; keep them and name another folder with "
-            f"--out, or replace them with --fresh"
-        )
-
-
-def provenance() -> dict[str, Any]:
-    """Versions and git hash: what a reader needs to make the same numbers again."""
-    packages = ("wflsim", "torch", "numpy", "simpy", "scipy")
-    try:
-        git = subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5
-        ).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        git = ""
-    return {
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
-        "machine": platform.machine(),
-        "git": git or None,
-    }
-
-
-def status(folder: Path) -> dict[str, Any]:
-    """How the run in a cell's folder stands; empty if it never began."""
-    try:
-        held: dict[str, Any] = json.loads((folder / "status.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return held
-
-
-def mark(folder: Path, ending: str, reason: str, mode: str) -> None:
-    write(folder / "status.json", json.dumps({"status": ending, "reason": reason, "mode": mode}) + "\n")

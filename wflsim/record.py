@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 from wflsim.errors import StoreError
 from wflsim.exchange import Order, Until
+from wflsim.seal import Damaged, Mark, new_hash
 
 Activity = Literal["receive", "compute", "transmit", "idle", "tail"]
 
@@ -135,22 +136,31 @@ TRACE = "trace.jsonl"
 class Tables:
     """The append-only files of one run (one policy, one seed), a sink for the loop.
 
-    `marks` are the byte sizes after `held` rounds: what lies behind them was written by a process that died before its
-    next checkpoint, and is cut off. Rounds below `held` come from a replayed prefix and are on disk already.
+    `marks` say what the files held after `held` rounds: what lies behind was written by a process that died before its
+    next checkpoint, and is cut off. Rounds below `held` come from a replayed prefix and are on disk already. `Damaged`
+    if a file does not begin with what its mark promises; then nothing has been touched.
     """
 
-    def __init__(self, folder: Path, held: int = 0, marks: Mapping[str, int] | None = None) -> None:
+    def __init__(self, folder: Path, held: int = 0, marks: Mapping[str, Mark] | None = None) -> None:
         self.folder = folder
         self.held = held
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            for name in (*TABLES, TRACE):
+        self._hashes = {name: new_hash() for name in (*TABLES, TRACE)}
+        self._sizes = dict.fromkeys(self._hashes, 0)
+        if marks is not None:
+            for name in self._hashes:
+                self._take_up(name, marks[name])
+        for name, kind in {**TABLES, TRACE: None}.items():
+            header = ",".join(getattr(kind, "_fields")) + "\n" if kind and marks is None else ""  # noqa: B009
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
                 with (folder / name).open("ab") as file:
-                    file.truncate(marks[name] if marks else 0)
-                    if not marks and name in TABLES:
-                        file.write((",".join(getattr(TABLES[name], "_fields")) + "\n").encode())  # noqa: B009
-        except OSError as error:
-            raise StoreError(f"cannot write results in {folder}: {error.strerror or error}") from error
+                    file.truncate(self._sizes[name])
+                    self._append(file, name, header)
+            except OSError as error:
+                raise StoreError(
+                    f"cannot write results in {folder / name}: {error.strerror or error}; make room for it, or name "
+                    f"another folder with --out"
+                ) from error
 
     def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
         """Append one round to every table."""
@@ -160,7 +170,7 @@ class Tables:
         for name, text in {**texts, TRACE: trace_to_json(entry) + "\n"}.items():
             try:
                 with (self.folder / name).open("ab") as file:
-                    file.write(text.encode())
+                    self._append(file, name, text)
             except OSError as error:
                 raise StoreError(
                     f"cannot write {self.folder / name}: {error.strerror or error}; rounds before {entry.round} are "
@@ -168,9 +178,28 @@ class Tables:
                 ) from error
         self.held = entry.round + 1
 
-    def marks(self) -> dict[str, int]:
-        """Byte sizes now, for a checkpoint."""
-        return {name: (self.folder / name).stat().st_size for name in (*TABLES, TRACE)}
+    def marks(self) -> dict[str, Mark]:
+        """Size and checksum of every file now: for a checkpoint, and for the seal when the run has ended."""
+        return {name: Mark(size, self._hashes[name].hexdigest()) for name, size in self._sizes.items()}
+
+    def _append(self, file: BinaryIO, name: str, text: str) -> None:
+        body = text.encode()
+        file.write(body)
+        self._hashes[name].update(body)
+        self._sizes[name] += len(body)
+
+    def _take_up(self, name: str, mark: Mark) -> None:
+        """Feed the hash with what is there already."""
+        path = self.folder / name
+        try:
+            with path.open("rb") as file:
+                while chunk := file.read(min(1 << 20, mark.size - self._sizes[name])):
+                    self._hashes[name].update(chunk)
+                    self._sizes[name] += len(chunk)
+        except OSError as error:
+            raise Damaged(f"{path} cannot be read ({error.strerror or error})") from error
+        if self.marks()[name] != mark:
+            raise Damaged(f"{path} is damaged: it does not begin with what its checkpoint promises")
 
 
 def csv_lines(rows: Iterable[tuple[Any, ...]]) -> str:

@@ -200,7 +200,7 @@ class Entry:
                 "format": FORMAT, "name": self.learning, "about": about, "rounds": len(trace), "bytes": len(body),
                 "checksum": _checksum(body.encode()), "flops_per_sample": flops_per_sample, "ended": ended,
             }  # fmt: skip
-            write(folder / SEAL, json.dumps(sealed, indent=1) + "\n")
+            write(folder / SEAL, json.dumps({**sealed, "seal": _own_checksum(sealed)}, indent=1) + "\n")
 
     def trim(self, keep_bytes: int = KEEP_BYTES) -> None:
         """Give up a checkpoint that is too large to keep for good."""
@@ -226,8 +226,7 @@ class Entry:
         except (OSError, UnicodeDecodeError) as error:
             raise StoreError(f"cannot read {path}: {error}; {_cure(self.folder)}") from error
         seal = _opened(text, path)
-        missing = {"name", "rounds", "bytes", "checksum", "flops_per_sample", "ended"} - seal.keys()
-        if missing or seal["name"] != self.learning:
+        if seal.pop("seal", None) != _own_checksum(seal) or seal.get("name") != self.learning:
             raise StoreError(f"{path} is corrupt or belongs to another trace; {_cure(self.folder)}")
         return seal
 
@@ -244,6 +243,11 @@ def _opened(text: str, path: Path) -> dict[str, Any]:
 
 def _checksum(body: bytes) -> str:
     return blake2b(body, digest_size=16).hexdigest()
+
+
+def _own_checksum(sealed: Mapping[str, Any]) -> str:
+    """Of what a seal says, so that a changed digit in it (the cost of a sample, say) is seen too."""
+    return _checksum(json.dumps(sealed, sort_keys=True).encode())
 
 
 def _cure(path: Path) -> str:

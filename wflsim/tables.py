@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +12,10 @@ import pandas as pd
 import yaml
 
 from wflsim.errors import StoreError
+from wflsim.folders import AGAIN, SCENARIO, about, ended, read_rows, read_table, sealed_file, status
 from wflsim.interval import Interval as Interval
 from wflsim.record import Leg
+from wflsim.seal import Damaged
 from wflsim.target import reached_in
 from wflsim.world.facts import world_facts
 
@@ -105,33 +106,65 @@ class Results:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
+        self.about, self._marks = about(self.folder)
+        path = sealed_file(self.folder, SCENARIO, self._marks)
         try:
-            self.scenario: dict[str, Any] = yaml.safe_load((self.folder / "scenario.yaml").read_text(encoding="utf-8"))
-        except (OSError, ValueError, yaml.YAMLError) as error:
-            raise StoreError(f"{self.folder} is not a run folder of wflsim: {error}") from error
-        self.target: dict[str, Any] | None = self.scenario["stop"].get("target")
+            self.scenario: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+            self.target: dict[str, Any] | None = self.scenario["stop"].get("target")
+            self.labels = [str(entry) for entry in self.about["labels"]]
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, yaml.YAMLError) as error:
+            raise StoreError(f"{self.folder} is not a run folder of wflsim: {type(error).__name__}: {error}") from error
 
     @cached_property
     def cells(self) -> dict[tuple[str, int], Path]:
-        """(policy, seed) -> folder of that run, in the scenario's order of policies."""
-        found = [(path.parent.name, int(path.name[5:]), path) for path in self.folder.glob("*/seed-*") if path.is_dir()]
-        order = {label: i for i, label in enumerate(dict.fromkeys(self.labels))}
-        found = [entry for entry in found if entry[0] in order]
-        return {(label, seed): path for label, seed, path in sorted(found, key=lambda e: (order[e[0]], e[1]))}
+        """(policy, seed) -> folder of that run, in the scenario's order of policies, each verified.
+
+        StoreError if a run that run.json announces is not finished, or if a file of a finished run was damaged.
+        """
+        if self.unfinished:
+            named = ", ".join(self.unfinished[:4]) + (", ..." if len(self.unfinished) > 4 else "")
+            raise StoreError(
+                f"{self.folder}: {len(self.unfinished)} of {len(self.unfinished) + len(self.ended)} runs are not "
+                f"finished ({named}); the same `wflsim run` goes on with them, and `wflsim report {self.folder}` shows "
+                f"what there is"
+            )
+        if not self.ended:
+            raise StoreError(f"{self.folder} holds no finished run yet")
+        return self.ended
+
+    @cached_property
+    def ended(self) -> dict[tuple[str, int], Path]:
+        """(policy, seed) -> folder of every run that has ended, each verified, whatever became of the others."""
+        found = {}
+        for label in dict.fromkeys(self.labels):
+            there = {int(path.name[5:]) for path in (self.folder / label).glob("seed-*") if path.name[5:].isdecimal()}
+            for seed in sorted({*self._announced, *there}):
+                path = self.folder / label / f"seed-{seed}"
+                try:
+                    if ended(path) is not None:
+                        found[label, seed] = path
+                except Damaged as error:
+                    raise Damaged(f"{error}; {AGAIN}") from error
+        return found
 
     @property
-    def labels(self) -> list[str]:
-        return [str(entry) for entry in json.loads((self.folder / "run.json").read_text(encoding="utf-8"))["labels"]]
+    def unfinished(self) -> list[str]:
+        """The runs that run.json announces and that have not ended, as "drdm seed 1"."""
+        announced = [(label, seed) for label in dict.fromkeys(self.labels) for seed in self._announced]
+        return [f"{label} seed {seed}" for label, seed in announced if (label, seed) not in self.ended]
+
+    @property
+    def _announced(self) -> list[int]:
+        held = self.about.get("seeds")
+        return [seed for seed in held if isinstance(seed, int)] if isinstance(held, list) else []
 
     def _table(self, name: str) -> pd.DataFrame:
         frames = []
         for (label, seed), path in self.cells.items():
-            frame = pd.read_csv(path / f"{name}.csv")
+            frame = read_rows(path / f"{name}.csv")
             frame.insert(0, "policy", label)
             frame.insert(1, "seed", seed)
             frames.append(frame)
-        if not frames:
-            raise StoreError(f"{self.folder} holds no finished run yet")
         return pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
 
     @cached_property
@@ -150,9 +183,8 @@ class Results:
     def status(self) -> pd.DataFrame:
         """How each run ended."""
         rows = [
-            {"policy": label, "seed": seed, **json.loads((path / "status.json").read_text(encoding="utf-8"))}
+            {"policy": label, "seed": seed, **status(path)}
             for (label, seed), path in self.cells.items()
-            if (path / "status.json").exists()
         ]
         return pd.DataFrame(rows)
 
@@ -173,8 +205,9 @@ class Results:
     @cached_property
     def test_samples(self) -> list[int]:
         """Test images of each client with the first seed; empty if the folder does not say."""
-        for path in sorted(self.folder.glob("partition-seed-*.csv")):
-            table = pd.read_csv(path)
+        names = {path.name for path in self.folder.glob("partition-seed-*.csv")} | set(self._marks or ())
+        for name in sorted(name for name in names if name.startswith("partition-seed-")):
+            table = read_table(sealed_file(self.folder, name, self._marks), ("client", "test_samples"))
             return [int(count) for count in table.groupby("client")["test_samples"].sum()]
         return []
 
@@ -219,6 +252,15 @@ class Results:
 
     def __repr__(self) -> str:
         return f"Results({str(self.folder)!r})\n{self.summary.to_string(index=False, float_format='{:.4g}'.format)}"
+
+
+def read_cells(folder: Path) -> pd.DataFrame:
+    """The verified cells.csv of a finished sweep; StoreError with the cure if it is not finished or was damaged."""
+    held, marks = about(folder)
+    if held.get("status") != "done":
+        said = held.get("status")
+        raise StoreError(f"{folder}: the sweep is not finished (status: {said}); run it again, it goes on")
+    return read_table(sealed_file(folder, "cells.csv", marks), ("regime", "policy", "seed", *FACTS, "status"))
 
 
 def _spread(name: str, interval: Interval) -> dict[str, float]:

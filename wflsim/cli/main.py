@@ -84,12 +84,18 @@ def run(
         from wflsim.cli.sweep import sweep
 
         with interruptible():
-            sweep(loaded, folder, workers, fresh, engine, as_json, console)
+            failed = sweep(loaded, folder, workers, fresh, engine, as_json, console)
         leave_report(console, [folder])
+        if failed:
+            raise typer.Exit(1)
         return
-    cells = [(f"{cell.folder.parent.name} seed {cell.seed}", cell.folder) for cell in experiment.cells(loaded, folder)]
+
+    def say(words: str) -> None:
+        console.print(words, markup=False, highlight=False, soft_wrap=True)
+
+    cells = [(cell.title, cell.folder) for cell in experiment.cells(loaded, folder)]
     with interruptible(), progress(console, cells, loaded.stop.rounds):
-        results = experiment.run(loaded, folder, workers, fresh)
+        results = experiment.run(loaded, folder, workers, fresh, say)
     leave_report(console, [folder])
     if as_json:
         records = json.loads(results.summary.to_json(orient="records", double_precision=15))

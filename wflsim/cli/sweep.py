@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from wflsim.cli.progress import POLL_S, bars, plain_lines, repeated
 from wflsim.scenario import Scenario
 from wflsim.store import Store
 from wflsim.sweep.cells import Cell
 from wflsim.sweep.run import run_sweep
-
-POLL_S = 0.5
 
 
 def sweep(
@@ -28,8 +25,8 @@ def sweep(
     engine: str,
     as_json: bool,
     console: Console,
-) -> None:
-    """Compute, and print what came of it."""
+) -> bool:
+    """Compute, and print what came of it; true if a cell has no result."""
 
     @contextmanager
     def watch(cells: Sequence[Cell], store: Store) -> Iterator[None]:
@@ -40,7 +37,7 @@ def sweep(
             f"{len(names)} cells: {trainings} trainings replayed in every regime, {live} cells trained live",
             markup=False, highlight=False,
         )  # fmt: skip
-        with _bar(console, names, store):
+        with _shown(console, names, store):
             yield
 
     results = run_sweep(scenario, folder, workers, fresh, engine, watch)
@@ -54,33 +51,25 @@ def sweep(
         show(console, compare([folder]))
     for row in results.failures.to_dict("records"):
         words = f"failed twice: regime {row['regime']}, {row['policy']} seed {row['seed']}: {row['reason']}"
-        console.print(words, markup=False, highlight=False, style="red")
+        console.print(words, markup=False, highlight=False, style="red", soft_wrap=True)
+    return len(results.failures) > 0
 
 
 @contextmanager
-def _bar(console: Console, names: Sequence[str], store: Store) -> Iterator[None]:
-    """Cells finished, by whomever: read off the store. Quiet where the console is not a terminal."""
+def _shown(console: Console, names: Sequence[str], store: Store) -> Iterator[None]:
+    """How many cells are finished, by whomever: read off the store."""
+    missing = set(names)
+
+    def count() -> int:
+        nonlocal missing
+        missing = {name for name in missing if not store.has_cell(name)}
+        return len(names) - len(missing)
+
     if not console.is_terminal:
-        yield
-        return
-    columns = (
-        TextColumn("{task.completed:.0f}/{task.total:.0f} cells"), BarColumn(), TimeElapsedColumn(),
-        TextColumn("ETA"), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=console, transient=True) as bars:
-        over = threading.Event()
-        task = bars.add_task("", total=len(names))
-
-        def look() -> None:
-            missing = set(names)
-            while not over.wait(POLL_S):
-                missing = {name for name in missing if not store.has_cell(name)}
-                bars.update(task, completed=len(names) - len(missing))
-
-        watcher = threading.Thread(target=look, daemon=True)
-        watcher.start()
-        try:
+        with plain_lines(console, len(names), "cells", count):
             yield
-        finally:
-            over.set()
-            watcher.join()
+        return
+    with bars(console, "cells") as shown:
+        task = shown.add_task("all regimes", total=len(names))
+        with repeated(POLL_S, lambda: shown.update(task, completed=count())):
+            yield

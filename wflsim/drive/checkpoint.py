@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from wflsim.errors import StoreError
 from wflsim.record import ClientRow, Leg, RoundRow, Tables, TraceRound
+from wflsim.seal import Damaged, Mark
 
 NAME = "checkpoint.pt"
 INTERVAL_S = 20.0
@@ -26,7 +27,8 @@ class Checkpoint(NamedTuple):
     """Where a run stood after `rounds` rounds."""
 
     rounds: int
-    marks: dict[str, int]
+    marks: dict[str, Mark]
+    """What the run's tables held then; empty in the store, which has none."""
     learning: dict[str, Any]
 
 
@@ -41,7 +43,8 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     import torch  # here and below only: a replay writes tables through this module and must not wait for torch
 
     buffer = io.BytesIO()
-    torch.save(checkpoint._asdict(), buffer)
+    marks = {name: list(mark) for name, mark in checkpoint.marks.items()}
+    torch.save({**checkpoint._asdict(), "marks": marks}, buffer)
     body = buffer.getvalue()
     draft = path.with_suffix(".part")
     try:
@@ -56,16 +59,29 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
 
 def load(path: Path) -> Checkpoint | None:
     """The checkpoint at `path`; None if there is none. A corrupt or foreign file is refused, not guessed at."""
-    if not path.exists():
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
         return None
-    content = path.read_bytes()
+    except OSError as error:
+        raise Damaged(f"{path} cannot be read ({error.strerror or error})") from error
     digest, body = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
     if blake2b(body, digest_size=_DIGEST_BYTES).digest() != digest:
-        raise StoreError(f"{path} is corrupt or not a checkpoint of wflsim; start anew with --fresh")
+        raise Damaged(f"{path} is corrupt or not a checkpoint of wflsim")
     import torch
 
-    fields: Mapping[str, Any] = torch.load(io.BytesIO(body), weights_only=True)
-    return Checkpoint(**fields)
+    fields: dict[str, Any] = torch.load(io.BytesIO(body), weights_only=True)
+    try:
+        marks = {name: Mark(*mark) for name, mark in fields["marks"].items()}
+        return Checkpoint(fields["rounds"], marks, fields["learning"])
+    except (KeyError, TypeError, AttributeError):
+        raise Damaged(f"{path} was made by another version of wflsim") from None
+
+
+def forget(path: Path) -> None:
+    """Remove a checkpoint that is of no use any more; if it cannot be removed, its marks will be found to be wrong."""
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
 
 
 class Saving:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,11 +13,11 @@ import yaml
 from numpy.typing import NDArray
 
 from wflsim.errors import StoreError
-from wflsim.record import TABLES
+from wflsim.folders import ABOUT, AGAIN, SCENARIO, STATUS, TEXT, columns_of, ended, sealed_file, status
+from wflsim.seal import Damaged, Mark, read_sealed
 from wflsim.tables import FINALS, Results
 
 MAY_BE_EMPTY = {"average", "worst", "std", "worst10", "jain", "loss", "accuracy", "lam", "snr_db", "rate_bps"}
-TEXT = {"activity", "outcome"}
 WORLD = ("policy", "seed", "failed_orders", "failures", "dead_clients", "lifetime_rounds")
 INTEGERS = ("round", "client", "phase")
 HUGE = 1e30
@@ -34,9 +33,10 @@ class Folder(Results):
         self.missing: list[str] = []
         if not self.folder.is_dir():
             raise StoreError(f"{self.folder} is not a folder")
-        self.about = self._mapping("run.json", json.loads)
-        self.scenario = self._mapping("scenario.yaml", yaml.safe_load)
+        self.about, self._marks = self._opened()
+        self.scenario = self._mapping(SCENARIO, yaml.safe_load)
         self.kind = str(self.about.get("kind", "run"))
+        self.labels = self._labels()
         self.world = pd.DataFrame(columns=list(WORLD))
         """Failed orders and dead batteries of each run; filled in by whoever reads the legs."""
         self.target = self._target()
@@ -45,8 +45,15 @@ class Folder(Results):
     def name(self) -> str:
         return str(self.scenario.get("name") or self.about.get("name") or self.folder.name)
 
-    @property
-    def labels(self) -> list[str]:
+    def _opened(self) -> tuple[dict[str, Any], dict[str, Mark] | None]:
+        """run.json and its seals; empty, and said in `missing`, where it cannot be believed."""
+        try:
+            return read_sealed(self.folder / ABOUT)
+        except Damaged as error:
+            self.missing.append(f"{error}; {AGAIN}")
+            return {}, None
+
+    def _labels(self) -> list[str]:
         """The policies by run.json; where that is lost, by the folders that hold runs."""
         held = self.about.get("labels")
         if isinstance(held, list):
@@ -73,7 +80,7 @@ class Folder(Results):
     def status(self) -> pd.DataFrame:
         """How each run ended; a run without a readable status.json is not in it."""
         rows = [
-            {"policy": label, "seed": seed, "status": "", "reason": "", **_json(path / "status.json")}
+            {"policy": label, "seed": seed, "status": "", "reason": "", **status(path)}
             for (label, seed), path in self.cells.items()
         ]
         return pd.DataFrame(rows)
@@ -81,13 +88,16 @@ class Folder(Results):
     def rows(self, key: tuple[str, int], table: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """One run's clients or legs; empty, and said in `missing`, where they cannot be read."""
         frame = self._read(self.cells[key] / f"{table}.csv", columns)
-        return frame if frame is not None else pd.DataFrame(columns=list(columns or _fields(f"{table}.csv")))
+        return frame if frame is not None else pd.DataFrame(columns=list(columns or columns_of(f"{table}.csv")))
 
     def frame(self, name: str, needed: Sequence[str]) -> pd.DataFrame | None:
         """A table of the folder itself (cells.csv, map.csv, ...), if it is there with the columns it needs."""
         path = self.folder / name
         try:
-            frame = pd.read_csv(path)
+            frame = pd.read_csv(sealed_file(self.folder, name, self._marks))
+        except Damaged as error:
+            self.missing.append(str(error))
+            return None
         except (OSError, ValueError) as error:
             self.missing.append(f"{self._short(path)}: {_why(error)}")
             return None
@@ -109,6 +119,8 @@ class Folder(Results):
             if not path.exists():
                 continue
             try:
+                if path.parent == self.folder:
+                    sealed_file(self.folder, path.name, self._marks)
                 frame = pd.read_csv(path, dtype={"class": str}, keep_default_na=False, na_values={"samples": ""})
                 frame = frame.astype({"client": int, "samples": float})
                 if not frame["samples"].between(0, HUGE).all() or not (frame["samples"] > 0).any():
@@ -116,7 +128,7 @@ class Folder(Results):
                 if "test_samples" in frame:
                     frame = frame.astype({"test_samples": int})
                 found[seed] = frame
-            except (OSError, ValueError, KeyError) as error:
+            except (OSError, ValueError, KeyError, StoreError) as error:
                 self.missing.append(f"{path}: {_why(error)}")
         return found
 
@@ -128,7 +140,18 @@ class Folder(Results):
 
     @cached_property
     def _rounds_of(self) -> dict[tuple[str, int], pd.DataFrame | None]:
-        return {key: self._read(path / "rounds.csv") for key, path in self._promised().items()}
+        promised = self._promised().items()
+        return {key: self._read(path / "rounds.csv") if self._sound(path) else None for key, path in promised}
+
+    def _sound(self, path: Path) -> bool:
+        """Whether a run may be shown; one that was sealed and damaged since is left out, and said in `missing`."""
+        try:
+            if (path / STATUS).exists() and read_sealed(path / STATUS)[1] is not None:
+                ended(path)
+        except Damaged as error:
+            self.missing.append(f"{self._short(path)} is left out: {error}; {AGAIN}")
+            return False
+        return True
 
     def _promised(self) -> dict[tuple[str, int], Path]:
         """What run.json announces and what is there, in the order of policies."""
@@ -149,7 +172,7 @@ class Folder(Results):
 
     def _read(self, path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame | None:
         """A table of ours with damaged lines left out; None, with a line in `missing`, if nothing is left."""
-        fields = list(columns or _fields(path.name))
+        fields = list(columns or columns_of(path.name))
         try:
             frame = _read_csv(path, fields)
         except (OSError, ValueError) as error:
@@ -167,7 +190,12 @@ class Folder(Results):
     def _mapping(self, name: str, parse: Any) -> dict[str, Any]:
         path = self.folder / name
         try:
+            if self._marks and name in self._marks:
+                sealed_file(self.folder, name, self._marks)
             held = parse(path.read_text(encoding="utf-8"))
+        except Damaged as error:
+            self.missing.append(str(error))
+            return {}
         except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
             self.missing.append(f"{self._short(path)}: {_why(error)}")
             return {}
@@ -195,10 +223,6 @@ class Folder(Results):
         return str(path.relative_to(self.folder.parent)) if path.is_relative_to(self.folder.parent) else str(path)
 
 
-def _fields(name: str) -> list[str]:
-    return list(getattr(TABLES[name], "_fields"))  # noqa: B009
-
-
 def _whole(frame: pd.DataFrame, fields: Sequence[str]) -> NDArray[np.bool_]:
     """Which rows have all they need; columns that held a stray word become numbers on the way."""
     numeric = [field for field in fields if field not in TEXT]
@@ -221,14 +245,6 @@ def _read_csv(path: Path, fields: list[str]) -> pd.DataFrame:
     except pd.errors.ParserError:
         # a line with too many fields: two writers, or a torn page. What follows it may still be good.
         return pd.read_csv(path, usecols=fields, on_bad_lines="skip")
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        held = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return held if isinstance(held, dict) else {}
 
 
 def _why(error: Exception) -> str:

@@ -12,7 +12,8 @@ from wflsim.curve import Curve, why_live
 from wflsim.digest import cell_digest, learning_digest
 from wflsim.drive.loop import drive
 from wflsim.drive.stop import Stop
-from wflsim.errors import Diverged, WflsimError
+from wflsim.engines import in_words
+from wflsim.errors import Diverged
 from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
 from wflsim.scenario import Scenario
 from wflsim.store import Store
@@ -94,8 +95,7 @@ def work(task: Task) -> list[Finished]:
                 done.append(Finished(cell.name, record, ""))
             except Exception as error:
                 curve = None  # it may stand in the middle of a round
-                plain = isinstance(error, WflsimError)
-                done.append(Finished(cell.name, None, str(error) if plain else f"{type(error).__name__}: {error}"))
+                done.append(Finished(cell.name, None, in_words(error)))
     return done
 
 

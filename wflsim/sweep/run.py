@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pandas as pd
 
-from wflsim.engines import Engine, engine
+from wflsim.engines import ATTEMPTS, Engine, engine, in_words
 from wflsim.experiment import RUNS, opened
 from wflsim.files import Busy, write
 from wflsim.scenario import Given, load, slug
@@ -22,7 +22,6 @@ from wflsim.tables import FACTS, over_seeds
 
 Watch = Callable[[Sequence[Cell], Store], AbstractContextManager[Any]]
 """Entered while the cells are computed: each is in the store as soon as it is finished, whoever computed it."""
-ATTEMPTS = 2
 
 
 class SweepResults:
@@ -123,7 +122,7 @@ def _once(runner: Engine, jobs: Sequence[Task], store: Store) -> Iterator[Finish
         elif isinstance(answer, Exception):
             for cell in jobs[number].cells:
                 record = store.cell(cell.name)
-                yield Finished(cell.name, record, "" if record else str(answer) or type(answer).__name__)
+                yield Finished(cell.name, record, "" if record else in_words(answer))
         else:
             yield from answer
 
