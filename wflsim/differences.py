@@ -104,8 +104,7 @@ def _unit(path: tuple[str, ...]) -> str:
     nodes: list[Any] = [_schema()]
     for key in path:
         nodes = [node["properties"][key] for node in _branches(nodes) if key in node.get("properties", {})]
-    said = [node["description"] for node in _branches(nodes) if "a quantity in " in node.get("description", "")]
-    return str(said[0]).partition("a quantity in ")[2].partition(",")[0].strip() if said else ""
+    return next((str(node["unit"]) for node in _branches(nodes) if "unit" in node), "")
 
 
 def _branches(nodes: list[Any]) -> list[Any]:

@@ -190,7 +190,7 @@ def _means(unit: str) -> Means:
 
 def _schema(unit: str) -> WithJsonSchema:
     either = [{"type": "number"}, {"type": "string"}] if unit != "dB" else [{"type": "string"}]
-    return WithJsonSchema({"anyOf": either, "description": _words(unit)}, mode="validation")
+    return WithJsonSchema({"anyOf": either, "description": _words(unit), "unit": unit}, mode="validation")
 
 
 # Written back with its unit, because a bare number would be refused; `linear` keeps every digit.
