@@ -86,6 +86,14 @@ def serve(memory: int) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # nothing that a library prints may look like an answer
     faulthandler.enable()
+    import sklearn.datasets  # noqa: F401 (before any clock runs: on a busy machine imports take long)
+
+    import wflsim.curve
+    import wflsim.learning.build
+    import wflsim.report  # noqa: F401
+
+    answers.write("ready\n")
+    answers.flush()
     with tempfile.TemporaryDirectory() as folder:
         for line in sys.stdin:
             job = json.loads(line)
@@ -153,6 +161,8 @@ class Worker:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stacks, text=True,
                 cwd=self._folder, env=environment,
             )  # fmt: skip
+            ready: Any = self._process.stdout
+            ready.readline()
         return self._process
 
 

@@ -72,21 +72,21 @@ def test_what_is_not_finite_is_noticed(tmp_path):
 
 
 @pytest.mark.slow
-def test_endings_are_told_apart(folder, monkeypatch):
+def test_hangs_and_crashes_are_told_apart_and_survived(folder):
     """A worker that is killed or hangs is replaced; the next scenario runs as if nothing had happened."""
     good = {"name": "g", "clients": 2, "seeds": 1, "data": {"name": "digits"}, "partition": {"kind": "iid"}, "stop": {"rounds": 1},
             "model": {"name": "linear"}, "policies": [{"name": "fedavg"}]}  # fmt: skip
-    ways = {"hang": "import time; time.sleep(1e6)", "crash": "import os; os.kill(os.getpid(), 11)", "traceback": "raise ZeroDivisionError('x')"}
+    ways = {"hang": "import time; time.sleep(1e6)", "crash": "import os; os.kill(os.getpid(), 11)"}
     worker = Worker(folder, 60, 3 * 10**9)
     assert worker.run(good).kind == "ok"
     assert worker.run({**good, "clients": -1}).kind == "sentence"
     worker.close()
-    worker = Worker(folder, 15, 3 * 10**9)
+    worker = Worker(folder, 30, 3 * 10**9)
     for kind, code in ways.items():
         (folder / "evil.py").write_text(f"import torch\nclass Net(torch.nn.Linear):\n    def __init__(self):\n        {code}\n")
         (folder / "evil.py").rename(folder / f"evil_{kind}.py")
         ending = worker.run({**good, "model": {"name": "module", "module": f"evil_{kind}:Net"}})
-        assert ending.kind in (kind, "sentence" if kind == "traceback" else kind), ending
+        assert ending.kind == kind, ending
     assert worker.run(good).kind == "ok"
     worker.close()
 
