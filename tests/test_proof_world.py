@@ -218,7 +218,7 @@ def test_a_broadcast_under_fading_goes_at_the_rate_of_the_worst_client():
 
 def test_nobody_may_stand_outside_the_cell():
     assert CellSpec(radius=500.0, distances=[20.0, 500.0]).distances == [20.0, 500.0]
-    with pytest.raises(ValidationError, match="500.1 m lies outside the radius of 500 m"):
+    with pytest.raises(ValidationError, match=r"500\.1 m lies outside the radius of 500 m"):
         CellSpec(radius=500.0, distances=[20.0, 500.1])
     with pytest.raises(ValidationError, match="leaves no room"):
         CellSpec(radius=500.0, min_distance=500.0)
