@@ -4,14 +4,17 @@ import math
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from wflsim.exchange import Order
 from wflsim.record import Leg, RoundRow
 from wflsim.rng import stream
 from wflsim.units import db_to_ratio
 from wflsim.world.carrier import World, WorldSpec
+from wflsim.world.cell import CellSpec
 from wflsim.world.devices import DeviceSpec, build_fleet
 from wflsim.world.facts import latency_s, world_facts
+from wflsim.world.fading import Fading, Rayleigh, Rician
 from wflsim.world.loss import LossSpec, send_attempts
 from wflsim.world.path_loss import Inh, LogDistance, Uma, Umi
 from wflsim.world.profiles import PROFILES
@@ -211,6 +214,26 @@ def test_a_broadcast_under_fading_goes_at_the_rate_of_the_worst_client():
     assert [leg.end_s - leg.start_s for leg in both] == pytest.approx([expected_s, expected_s], rel=1e-9)
 
 
+# --- where clients are, and how fast the channel changes
+
+def test_nobody_may_stand_outside_the_cell():
+    assert CellSpec(radius=500.0, distances=[20.0, 500.0]).distances == [20.0, 500.0]
+    with pytest.raises(ValidationError, match=r"500\.1 m lies outside the radius of 500 m"):
+        CellSpec(radius=500.0, distances=[20.0, 500.1])
+    with pytest.raises(ValidationError, match="leaves no room"):
+        CellSpec(radius=500.0, min_distance=500.0)
+    assert CellSpec(radius=500.0, min_distance=499.0).min_distance == 499.0
+
+
+def test_the_channel_is_held_for_the_coherence_time():
+    """0.423/f_D with f_D = v f_c/c: 3 m/s at 2 GHz are 20.01 Hz, so 21.14 ms; who stands still has one state for ever."""
+    assert Fading(Rayleigh(kind="rayleigh", speed=3.0), 2e9, 0, "up").block_s == pytest.approx(0.423 * C / (3 * 2e9), rel=1e-12)
+    assert Fading(Rayleigh(kind="rayleigh", speed=0.0), 2e9, 0, "up").block_s == math.inf
+    assert Fading(Rician(kind="rician", speed=3.0, block=0.5), 2e9, 0, "up").block_s == 0.5
+    assert Rayleigh(kind="rayleigh").speed == pytest.approx(3 / 3.6)
+    assert Rician(kind="rician").k == pytest.approx(10**0.9)
+
+
 # --- sharing
 
 def test_two_in_a_band_have_half_of_it_each_and_half_of_its_noise():
@@ -262,6 +285,25 @@ def test_a_battery_dies_exactly_when_its_joules_are_spent():
         assert leg.end_s - leg.start_s == pytest.approx(min(joules / 2, seconds))
 
 
+def test_a_battery_pays_for_bits_while_they_are_sent():
+    """2 W and 3 uJ/bit at R = 3.46 Mbit/s are 12.4 W: 50 mJ last 4.04 ms of an upload of 9.25 ms."""
+    rate_bps = 1e6 * math.log2(11)
+    place = world(1, devices={"battery": 0.05, "transmit_power": "2 W", "transmit_energy_per_bit": 3e-6})
+    (outcome,) = place.gather([order(0)], None)
+    (leg,) = place.take_legs()
+    assert (outcome.fate, leg.outcome, leg.energy_j) == ("dead", "dead", pytest.approx(0.05))
+    assert leg.end_s == pytest.approx(0.05 / (2 + 3e-6 * rate_bps))
+    assert leg.bits == pytest.approx(rate_bps * leg.end_s, abs=1)
+
+
+def test_work_that_takes_no_time_costs_nothing():
+    place = world(1, devices={"cycles_per_sample": 0})
+    (outcome,) = place.gather([order(0, samples=5, paper=1)], None)
+    compute = next(leg for leg in place.take_legs() if leg.activity == "compute")
+    assert outcome.fate == "delivered"
+    assert (compute.end_s, compute.energy_j, compute.paper_j) == (0.0, 0.0, 0.0)
+
+
 # --- limits of the server, from both sides
 
 def slow_and_fast(**server):
@@ -276,6 +318,19 @@ def test_a_deadline_from_both_sides(deadline_s, fates, now_s):
     place = slow_and_fast(deadline=deadline_s)
     assert [outcome.fate for outcome in place.gather([order(0), order(1)], None)] == fates
     assert place.now_s == pytest.approx(now_s)
+
+
+@pytest.mark.parametrize(("deadline_s", "fates"), [(0.0319, ["delivered", "late"]), (0.0321, ["delivered", "delivered"])])
+def test_every_order_of_an_asynchronous_policy_has_the_deadline_to_itself(deadline_s, fates):
+    """Sent at 0 and, again to client 0, when its first reply is in: the second order has as long as the first had."""
+    place = slow_and_fast(deadline=deadline_s)
+    place.send([order(0), order(1)])
+    assert place.receive() == (0, "delivered", True)
+    first_s = place.now_s
+    place.send([order(0, round=1, up=4 * BITS)])  # takes 37 ms
+    outcomes = [place.receive(), place.receive()]
+    assert [outcome.fate for outcome in outcomes] == [fates[1], "late"]
+    assert place.now_s == pytest.approx(first_s + deadline_s)
 
 
 @pytest.mark.parametrize(("quorum", "fates"), [(1, ["delivered", "late"]), (2, ["dropped", "late"])])
