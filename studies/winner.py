@@ -149,14 +149,37 @@ UNEQUAL = [Setting(6, seeds, 0.2, 0.5, step) for seeds in (3, 5, 10) for step in
 STOPPED = [Setting(6, seeds, 0.4, 0.5, step) for seeds in (3, 5, 10) for step in (0.0, 0.2)]
 
 
-def markdown(frame: pd.DataFrame) -> Iterator[str]:
-    heads = {"variation": "CV", "common": "common"}
-    yield "| " + " | ".join(heads.get(name, name.replace("_", " ")) for name in frame) + " |"
+HEAD = """# The winner of a tuning: its cost, and how sure it is the best
+
+Made by `python studies/winner.py` from the numbers in `winner.csv`. Costs are lognormal with coefficient of variation
+CV; `common` is the share of variance that the taus of a seed share. `own`: the winner's cost on the seeds that chose
+it, its bias and how often its 95 % interval holds the truth. `unseen`: on seeds that did not choose it. `sure`: some
+tau has a probability of being best of at least 95 %, `before` by resampling seeds with replacement, `now` by subsets of
+seeds; `wrongly sure`: and that tau is not the best.
+"""
+TITLES = {
+    "equal": "All taus equally good",
+    "unequal": "The second tau is the best, every further one costs `step` more",
+    "early stopping": "Early stopping against training every tau to its end",
+}
+
+
+def page() -> str:
+    """The text of winner.md, from winner.csv."""
+    whole = pd.read_csv(REPORT / "winner.csv")
+    text = HEAD
+    for name, title in TITLES.items():
+        frame = whole[whole["table"] == name].drop(columns="table").dropna(axis=1)
+        text += f"\n## {title}\n\n" + "\n".join(_lines(frame)) + "\n"
+    return text
+
+
+def _lines(frame: pd.DataFrame) -> Iterator[str]:
+    yield "| " + " | ".join("CV" if name == "variation" else name.replace("_", " ") for name in frame) + " |"
     yield "|" + "---|" * frame.shape[1]
+    plain = (*Setting._fields, "studies")
     for row in frame.to_dict("records"):
-        texts = [f"{100 * v:.1f} %" if isinstance(v, float) and k not in Setting._fields else f"{v:g}"
-                 for k, v in row.items()]  # fmt: skip
-        yield "| " + " | ".join(texts) + " |"
+        yield "| " + " | ".join(f"{v:g}" if k in plain else f"{100 * v:.1f} %" for k, v in row.items()) + " |"
 
 
 def main() -> None:
@@ -167,22 +190,7 @@ def main() -> None:
     }
     whole = pd.concat([frame.assign(table=name) for name, frame in tables.items()], ignore_index=True)
     write(REPORT / "winner.csv", whole.to_csv(index=False, float_format="%.4f"))
-    heads = {
-        "equal": "All taus equally good",
-        "unequal": "The second tau is the best, every further one costs `step` more",
-        "early stopping": "Early stopping against training every tau to its end",
-    }
-    about = (
-        "Made by `python studies/winner.py`; `winner.csv` holds the same numbers. Costs are lognormal with coefficient "
-        "of variation CV; `common` is the share of variance that the taus of a seed share. `own`: the winner's cost on "
-        "the seeds that chose it, its bias and how often its 95 % interval holds the truth. `unseen`: on seeds that "
-        "did not choose it. `sure`: some tau has a probability of being best of at least 95 %, `before` by resampling "
-        "seeds with replacement, `now` by subsets of seeds; `wrongly sure`: and that tau is not the best."
-    )
-    text = ["# The winner of a tuning: its cost, and how sure it is the best", "", about]
-    for name, frame in tables.items():
-        text += ["", f"## {heads[name]}", "", *markdown(frame)]
-    write(REPORT / "winner.md", "\n".join(text) + "\n")
+    write(REPORT / "winner.md", page())
 
 
 if __name__ == "__main__":

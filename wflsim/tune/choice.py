@@ -25,7 +25,8 @@ class Candidate:
 
     tau: int
     cost: Interval
-    """Over the seeds that did not diverge; a run that was cut off counts with all it had spent. NaN if all diverged."""
+    """Over the seeds that did not diverge; NaN if all did. A run that was cut off counts with all it had spent: then
+    the mean is a lower bound and has no interval."""
     p_reach: float
     p_best: float
     """Probability of being the best of the candidates, at least; NaN with fewer than three seeds."""
@@ -102,9 +103,9 @@ def choose(
     ends = np.zeros(len(taus)) if attained is None else np.where(diverged, 0.0, attained).mean(axis=1)
     candidates = tuple(
         Candidate(
-            tau, _spent(cost[i][~diverged[i]]), float(share[i]), float(chance.least[i]), float(chance.most[i]),
-            float(regret[i]), bool(given_up[i]), int((~reached[i] & ~diverged[i]).sum()), int(diverged[i].sum()),
-            bool(could_win[i]), float(ends[i]),
+            tau, _spent(cost[i], diverged[i], reached[i]), float(share[i]),
+            float(chance.least[i]), float(chance.most[i]), float(regret[i]), bool(given_up[i]),
+            int((~reached[i] & ~diverged[i]).sum()), int(diverged[i].sum()), bool(could_win[i]), float(ends[i]),
         )
         for i, tau in enumerate(taus)
     )  # fmt: skip
@@ -119,8 +120,9 @@ def choose(
     return Choice(winner, winner, candidates, within5, edge, unseen.cost, unseen.missed, cost.shape[1])
 
 
-def _spent(cost: Floats) -> Interval:
-    return Interval.of(cost.tolist(), lowest=0.0) if len(cost) else Interval(np.nan, np.nan, np.nan)
+def _spent(cost: Floats, diverged: Flags, reached: Flags) -> Interval:
+    found = Interval.of_costs(cost[~diverged].tolist())
+    return found if reached.all() else Interval(found.mean, np.nan, np.nan)
 
 
 def _regret(cost: Floats, reached: Flags, given_up: Flags, best: int) -> Floats:
