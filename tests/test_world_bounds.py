@@ -94,7 +94,7 @@ def test_no_signal_has_no_decibels():
         ({"radio": {"noise_figure": "0 linear"}}, "0 linear"),
         ({"radio": {"downlink": {"noise_figure": "0 linear"}}}, "0 linear"),
         ({"radio": {"interference_margin": "0 linear"}}, "0 linear"),
-        ({"radio": {"noise_figure": "1e-300 linear"}}, "-3000 dB, is outside what is allowed: -60 dB to 100 dB"),
+        ({"radio": {"noise_figure": "1e-300 linear"}}, "-3000 dB is outside what is allowed: -60 dB to 100 dB"),
         ({"radio": {"fading": {"kind": "rayleigh", "block": "1e-9 s"}}}, "greater than or equal to"),
         ({"radio": {"fading": {"kind": "rayleigh", "speed": 1e29}}}, "30000"),
         ({"cell": {"speed": 1e29}}, "30000"),

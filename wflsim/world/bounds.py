@@ -24,8 +24,8 @@ def within_db(low_db: float, high_db: float) -> AfterValidator:
     def check(ratio: float) -> float:
         value_db = ratio_to_db(ratio)
         if not low_db - 1e-9 <= value_db <= high_db + 1e-9:
-            said = "0 linear, a factor that makes nothing of everything" if ratio == 0 else f"{value_db:.4g} dB"
-            raise ValueError(f"{said}, is outside what is allowed: {low_db:g} dB to {high_db:g} dB")
+            said = "0 linear" if ratio == 0 else f"{value_db:.4g} dB"
+            raise ValueError(f"{said} is outside what is allowed: {low_db:g} dB to {high_db:g} dB")
         return ratio
 
     return AfterValidator(check)
