@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.func import grad_and_value, vmap
 from torch.nn.functional import cross_entropy, log_softmax, softmax
 
+from wflsim.learning.fits import refuse_without_room_for_the_compiler
 from wflsim.learning.models import Model
 
 
@@ -93,6 +94,12 @@ class OneByOne(Engine):
 
 class Vmapped(Engine):
     """The whole cohort in one vectorised pass: for a GPU."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        refuse_without_room_for_the_compiler("train.engine: vmap", "choose another engine")
+        # The first gradient imports 800 modules: here, and not within a round.
+        vmap(grad_and_value(torch.sum))(torch.zeros(1, 1))
 
     def loss(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> Tensor:
         dims = (0, 0, 0, None if weight is None else 0)

@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from wflsim.errors import ScenarioError
 from wflsim.learning.data import DataSet, Floats
+from wflsim.learning.fits import refuse_without_room_for_the_compiler
 from wflsim.learning.specs import CnnSpec, LinearSpec, MlpSpec, ModelSpec, ModuleSpec, ResNet18LastSpec
 from wflsim.rng import stream
 
@@ -70,6 +71,7 @@ class Model(ABC):
 
     def counted_flops(self, sample: Tensor) -> float:
         """The same, counted while it runs. Slow to start: it makes torch import its compiler."""
+        refuse_without_room_for_the_compiler("counting the operations of model.module", "raise the limit on memory")
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             self.forward(self.split(sample.new_zeros(self.parameters)), sample)
         return float(counter.get_total_flops())

@@ -106,7 +106,7 @@ def _first_on_path(folder: str, top: str) -> Iterator[None]:
     """Import from this folder, as it is now, whatever else is called the same.
 
     Two scenarios of one process may each bring a `net.py`, and a notebook may change its own between two runs. So what
-    was imported under this name before is put aside meanwhile, and no bytecode is left that might be taken for new.
+    Python knows under this name is put aside meanwhile and restored, and no bytecode is left to be taken for new.
     """
     aside = {name: sys.modules.pop(name) for name in _below(top)}
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
@@ -117,10 +117,9 @@ def _first_on_path(folder: str, top: str) -> Iterator[None]:
     finally:
         sys.path.remove(folder)
         sys.dont_write_bytecode = writes
-        if aside and not Path(getattr(aside[top], "__file__", None) or "").is_relative_to(folder):
-            for name in _below(top):
-                del sys.modules[name]
-            sys.modules.update(aside)
+        for name in _below(top):
+            del sys.modules[name]
+        sys.modules.update(aside)
 
 
 def _below(top: str) -> list[str]:

@@ -62,12 +62,14 @@ class ModuleSpec(Spec):
         """Looked up while the scenario is read, so that another process or a later resume finds the same file."""
         if not isinstance(given, dict) or not isinstance(given.get("module"), str):
             return given
-        folder = given.get("folder")
-        if folder is None:
-            folder = next((place for place in (BASE.get(), Path()) if _source(place, given["module"])), None)
-        elif not isinstance(folder, str):
-            return given
-        return {**given, "folder": None if folder is None else str((BASE.get() / folder).resolve())}
+        asked = given.get("folder")
+        if asked is None:
+            place = next((place for place in (BASE.get(), Path()) if _source(place, given["module"])), None)
+        elif isinstance(asked, str) and "\0" not in asked:
+            place = BASE.get() / asked
+        else:
+            raise ValueError(f"folder: expected the name of a folder, got {asked!r}")
+        return {**given, "folder": None if place is None else str(place.resolve())}
 
     def file(self) -> Path | None:
         """The source file that will be imported; None if it cannot be found."""
