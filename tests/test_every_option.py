@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import json
 import typing
-from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -27,6 +26,7 @@ from wflsim.learning.build import build
 from wflsim.policies.registry import POLICIES
 from wflsim.record import trace_to_json
 from wflsim.scenario import assign
+from wflsim.scenario.allowed import specs_in
 from wflsim.scenario.schema import Scenario
 from wflsim.world.carrier import World, influences
 
@@ -183,13 +183,6 @@ CASES: dict[str, Case] = {
     "FedBuff.K": Case(2), "FedBuff.a": Case(2.0, {**STALE, "policies.0.K": 2}), "FedBuff.dispatch": Case(None, {"policies.0.K": 2}),
     "Decay.start": Case(0.01), "Decay.power": Case(1.0, {"policies.0.eta.after": 1}), "Decay.after": Case(1),
 }  # fmt: skip
-
-
-def specs_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for part in typing.get_args(annotation):
-        yield from specs_in(part)
 
 
 def all_specs() -> list[type[BaseModel]]:

@@ -15,7 +15,7 @@ from wflsim.cli.main import app
 from wflsim.errors import ScenarioError
 from wflsim.exchange import Order
 from wflsim.scenario import build, dump
-from wflsim.scenario.explain import specs_in
+from wflsim.scenario.allowed import specs_in
 from wflsim.scenario.source import parse
 from wflsim.world.carrier import World
 from wflsim.world.devices import DeviceSpec
