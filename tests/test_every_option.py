@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import json
 import typing
-from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -27,6 +26,7 @@ from wflsim.learning.build import build
 from wflsim.policies.registry import POLICIES
 from wflsim.record import trace_to_json
 from wflsim.scenario import assign
+from wflsim.scenario.allowed import specs_in
 from wflsim.scenario.schema import Scenario
 from wflsim.world.carrier import World, influences
 
@@ -155,11 +155,13 @@ CASES: dict[str, Case] = {
     "FileSpec.path": Case("owners b", {"partition": {"kind": "file", "path": "owners a"}}),
     "MlpSpec.hidden": Case([8, 8]), "ResNet18LastSpec.size": Case(32, slow=True),
     "ModuleSpec.module": Case("learning_modules:Plain"), "ModuleSpec.arguments": Case({"width": 9}),
+    "ModuleSpec.folder": Case("modules b", {"model": {"name": "module", "module": "brought:Model", "folder": "modules a"}}),
     "TrainSpec.batch": Case(8), "TrainSpec.dtype": Case(), "TrainSpec.replacement": Case(True), "TrainSpec.quantise": Case(),
     "TrainSpec.device": Case("cuda", refused="no CUDA device"), "TrainSpec.engine": Case("vmap", {"model": {"name": "mlp"}}),
     # stop
     "StopSpec.rounds": Case(3), "StopSpec.target": Case({"accuracy": 0.01}), "StopSpec.at_target": Case(False, {"stop.target": {"accuracy": 0.01}}),
     "StopSpec.energy": Case(1e-6), "StopSpec.time": Case(1e-6), "Target.metric": Case(), "Target.accuracy": Case(0.01), "Target.hold": Case(3, {"stop.target.accuracy": 0.01}),
+    "Target.window": Case(3, {"stop.target": {"accuracy": 0.13, "metric": "average"}}),
     # policies
     **{f"{kind.__name__}.{name}": Case(value) for kind in POLICIES for name, value in {"label": "mine", "tau": 3, "m": 2}.items()},
     **{f"{kind}.eta": Case(0.01) for kind in ("FedAvg", "LocalSGD", "FedProx", "FedDyn", "DRFA", "DRDM", "LambdaDRDM", "FedAsync", "FedBuff")},
@@ -181,13 +183,6 @@ CASES: dict[str, Case] = {
     "FedBuff.K": Case(2), "FedBuff.a": Case(2.0, {**STALE, "policies.0.K": 2}), "FedBuff.dispatch": Case(None, {"policies.0.K": 2}),
     "Decay.start": Case(0.01), "Decay.power": Case(1.0, {"policies.0.eta.after": 1}), "Decay.after": Case(1),
 }  # fmt: skip
-
-
-def specs_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for part in typing.get_args(annotation):
-        yield from specs_in(part)
 
 
 def all_specs() -> list[type[BaseModel]]:
@@ -249,6 +244,14 @@ def cases() -> list[Any]:
     return found
 
 
+BROUGHT = """
+from torch import nn
+class Model(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.Linear(64, {width}), nn.Tanh(), nn.Linear({width}, 10))
+"""
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> dict[str, str]:
     """Files that a scenario may name."""
@@ -256,7 +259,7 @@ def made(tmp_path_factory) -> dict[str, str]:
     rng = np.random.default_rng(0)
     paths = {}
     for which, level_db in (("a", 5), ("b", 12)):
-        lines = ["time_s,one,two", *(f"{t},{level_db + t % 3},{level_db - t % 2}" for t in range(20))]
+        lines = ["time_s,client_0,client_1", *(f"{t},{level_db + t % 3},{level_db - t % 2}" for t in range(20))]
         (folder / f"trace_{which}.csv").write_text("\n".join(lines))
         paths[f"trace {which}"] = str(folder / f"trace_{which}.csv")
         x, y = rng.normal(size=(120, 4)).astype(np.float32), rng.integers(0, 3, 120)
@@ -265,6 +268,10 @@ def made(tmp_path_factory) -> dict[str, str]:
         order = rng.permutation(300).tolist()
         owners = {half: [order[i::6] for i in range(6)] for half in ("train", "test")}
         (folder / f"owners_{which}.json").write_text(json.dumps(owners))
+        width = {"a": 3, "b": 5}[which]
+        (folder / f"modules_{which}").mkdir()
+        (folder / f"modules_{which}/brought.py").write_text(BROUGHT.format(width=width))
+        paths[f"modules {which}"] = str(folder / f"modules_{which}")
         paths[f"owners {which}"] = str(folder / f"owners_{which}.json")
     return paths
 

@@ -123,7 +123,10 @@ def _measure(root: Path, folder: Path, tests: list[str]) -> dict[str, Any]:
         "CI": "true",
     }
     command = [sys.executable, "-m", "studies.mutants.watch", str(folder), *tests]
-    subprocess.run(command, cwd=root, env=environment, check=False, stdout=sys.stderr)
+    (folder / "tests.json").unlink(missing_ok=True)
+    done = subprocess.run(command, cwd=root, env=environment, check=False, stdout=sys.stderr)
+    if done.returncode not in (0, 1):  # 1: some tests fail, which is said; anything else: they did not run
+        sys.exit(f"the tests cannot be collected on the unchanged code (pytest's exit code {done.returncode})")
     return _collect(root, folder)
 
 
