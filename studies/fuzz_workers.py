@@ -142,7 +142,7 @@ class Worker:
     def close(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            self._process.communicate()  # closes its pipes, too
             self._stacks.close()
             self._process = None
 
