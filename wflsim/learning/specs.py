@@ -67,8 +67,10 @@ class ModuleSpec(Spec):
             place = next((place for place in (BASE.get(), Path()) if _source(place, given["module"])), None)
         elif isinstance(asked, str) and "\0" not in asked:
             place = BASE.get() / asked
+        elif isinstance(asked, str):
+            raise ValueError("folder: must be the name of a folder; remove the NUL character from it")
         else:
-            raise ValueError(f"folder: expected the name of a folder, got {asked!r}")
+            return given  # what is no text is refused at its own key
         return {**given, "folder": None if place is None else str(place.resolve())}
 
     def file(self) -> Path | None:
@@ -87,7 +89,10 @@ def _source(folder: Path, module: str) -> Path | None:
     """The file of `package.file:Class` below a folder, if it is there."""
     place = folder.joinpath(*module.split(":")[0].split("."))
     candidates = (place / "__init__.py", place.parent / f"{place.name}.py")
-    return next((path for path in candidates if path.is_file()), None)
+    try:
+        return next((path for path in candidates if path.is_file()), None)
+    except OSError:  # a name longer than the system allows
+        return None
 
 
 ModelSpec = Annotated[

@@ -79,6 +79,8 @@ def sentence(finding: Mapping[str, Any], path: tuple[str | int, ...], value: Any
     if kind == "union_tag_not_found" and isinstance(value, dict):
         return f"needs the key {_tag_key(places)!r} to say which kind it is; got {shown(value)}; {_must(places)}"
     names = _names(places)
+    if kind.startswith("union_tag") and path[-1:] == (_tag_key(places),) and not isinstance(value, str):
+        return f"got {shown(value)}; must be one of {', '.join(names)}"
     if isinstance(value, str) and names:
         return f"got {shown(value)}{nearest(value, names)} Allowed: {', '.join(names)}"
     return f"got {shown(value)}; {_must(places)}{_cure(places, value)}"
