@@ -196,3 +196,14 @@ def test_an_order_is_numbers_only():
 def test_the_deadline_of_the_rig_really_bites():
     rows, _ = live(DRDM4, HARSH, count=12)
     assert {"ok", "lost", "late"} <= {leg.outcome for leg in rows.legs if leg.activity == "transmit"}
+
+
+def test_a_model_whose_losses_overflow_has_diverged():
+    """Weights may be finite while logits are not: then accuracies are of no meaning, and the run says so."""
+
+    class Huge(FedAvg):
+        def model(self, x, me):
+            return x.w.new_full(x.w.shape, 1.7e308)
+
+    with pytest.raises(Diverged, match="the test loss of client 0 is not finite in round 0"):
+        rehearse(Huge(m=4), count=1, dtype="float64")

@@ -120,6 +120,9 @@ class Training:
 
     def _evaluation(self) -> Evaluation:
         accuracy, loss = self.learner.evaluate(lambda me: self.policy.model(self.state, me))
+        for client, value in enumerate(loss):
+            if value is not None and not math.isfinite(value):  # a finite model may still overflow on an image
+                raise self._diverged(f"the test loss of client {client} is not finite")
         lam = getattr(self.state, "lam", None)
         return Evaluation(accuracy, loss, None if lam is None else [float(entry) for entry in lam])
 
