@@ -18,6 +18,7 @@ from wflsim.policies.feddyn import FedDyn
 from wflsim.policies.fedprox import FedProx
 from wflsim.policies.lambda_drdm import LambdaDRDM
 from wflsim.policies.registry import POLICIES
+from wflsim.policies.sampling import pick
 from wflsim.policies.scaffold import SCAFFOLD
 from wflsim.policies.scaffpd import SCAFFPD
 from wflsim.policies.steps import Decay, at
@@ -124,6 +125,18 @@ def test_the_scheme_is_the_one_that_was_asked_for(kind, scheme):
     state, draw = draws(kind(m=2, scheme=scheme))
     assert draw.scheme == scheme
     assert draw.by is state.lam
+
+
+@pytest.mark.parametrize("scheme", ["uniform_weighted", "systematic"])
+def test_weights_are_shares_among_those_who_are_there(scheme):
+    """Clients 0, 2 and 3 of lambda 0.1, 0.2, 0.3, 0.2, 0.2 are there: 1/6, 1/2 and 1/3 of what is left, n lambda_i/m each."""
+    lam, there = np.array([0.1, 0.2, 0.3, 0.2, 0.2]), [0, 2, 3]
+    share = dict(zip(there, (1 / 6, 1 / 2, 1 / 3), strict=True))
+    D, a = pick(Draw(3, by=lam, scheme=scheme), lambda j: np.arange(1.0, 6.0), there)
+    assert D == there
+    assert a == pytest.approx(share)
+    D, a = pick(Draw(2, by=lam, scheme="uniform_weighted"), lambda j: np.arange(1.0, 6.0), there)
+    assert a == pytest.approx({i: 3 * share[i] / 2 for i in D})
 
 
 # --- which model is evaluated

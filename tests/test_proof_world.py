@@ -361,6 +361,17 @@ def test_a_window_from_both_sides():
         assert [outcome.fate for outcome in outcomes] == [fate, "delivered"]
 
 
+def test_waiting_for_others_is_written_in_the_phase_in_which_one_waits():
+    """The fast client waits 22.75 ms for the slow one, in round 3, phase 1; the server's pause belongs to the round, phase 0."""
+    place = world(2, radio={"snr": ["10 dB", "0 dB"]}, server={"idle": "all", "aggregation": "1 s"})
+    place.gather([order(0, round=3, phase=1), order(1, round=3, phase=1)], None)
+    (idle,) = [leg for leg in place.take_legs() if leg.activity == "idle"]
+    assert (idle.client, idle.round, idle.phase) == (0, 3, 1)
+    assert idle.end_s - idle.start_s == pytest.approx(0.032 - BITS / (1e6 * math.log2(11)))
+    place.end_round()
+    assert [(leg.client, leg.round, leg.phase) for leg in place.take_legs()] == [(0, 3, 0), (1, 3, 0)]
+
+
 # --- facts about rows
 
 def row(round, length_s):
