@@ -133,7 +133,7 @@ def test_weights_are_shares_among_those_who_are_there(scheme):
     lam, there = np.array([0.1, 0.2, 0.3, 0.2, 0.2]), [0, 2, 3]
     share = dict(zip(there, (1 / 6, 1 / 2, 1 / 3), strict=True))
     D, a = pick(Draw(3, by=lam, scheme=scheme), lambda j: np.arange(1.0, 6.0), there)
-    assert D == there
+    assert there == D
     assert a == pytest.approx(share)
     D, a = pick(Draw(2, by=lam, scheme="uniform_weighted"), lambda j: np.arange(1.0, 6.0), there)
     assert a == pytest.approx({i: 3 * share[i] / 2 for i in D})
