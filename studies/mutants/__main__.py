@@ -61,7 +61,7 @@ def main(given: Sequence[str] | None = None) -> int:
         return sample(
             [mutant for turn in zip_longest(*mutants.values()) for mutant in turn if mutant], asked.workers, ends_s
         )
-    known = touched(ROOT, STATE, asked.map)
+    known = touched(ROOT, STATE, asked.workers, asked.map)
     if known.failed:
         print(f"{len(known.failed)} tests fail on the unchanged code and are not asked: {', '.join(known.failed)}")
     everyone = list(chain.from_iterable(mutants.values()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -54,7 +55,7 @@ class Touched:
         return sorted(found & self.seconds.keys())
 
 
-def touched(root: Path, folder: Path, again: bool = False) -> Touched:
+def touched(root: Path, folder: Path, workers: int, again: bool = False) -> Touched:
     """Read the map. Made if there is none (or `again`); test files that changed since are measured and merged."""
     kept = folder / "touched.json"
     files = {
@@ -64,7 +65,7 @@ def touched(root: Path, folder: Path, again: bool = False) -> Touched:
     }
     if again or not kept.exists():
         print("running the fast tests under coverage, to know which test touches which line", flush=True)
-        read = {"files": files, **_measure(root, folder / "cover", [])}
+        read = {"files": files, **_measure(root, folder / "cover", [], workers)}
     else:
         read = json.loads(kept.read_text(encoding="utf-8"))
         tests = [
@@ -74,7 +75,7 @@ def touched(root: Path, folder: Path, again: bool = False) -> Touched:
         ]
         if tests:
             print(f"measuring {len(tests)} changed test files under coverage", flush=True)
-            read = _merged(read, _measure(root, folder / "cover", tests), tests)
+            read = _merged(read, _measure(root, folder / "cover", tests, workers), tests)
             read["files"].update({name: files[name] for name in tests})
     kept.write_text(json.dumps(read), encoding="utf-8")
     by_line = {file: {int(line): tests for line, tests in lines.items()} for file, lines in read["by_line"].items()}
@@ -107,10 +108,25 @@ def _merged(old: dict[str, Any], new: dict[str, Any], tests: list[str]) -> dict[
     }  # fmt: skip
 
 
-def _measure(root: Path, folder: Path, tests: list[str]) -> dict[str, Any]:
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("lines*"):
-        old.unlink()
+def _measure(root: Path, folder: Path, tests: list[str], workers: int) -> dict[str, Any]:
+    """Run test files (none named: all) under coverage, every n-th in the n-th of some processes."""
+    files = tests or [path.relative_to(root).as_posix() for path in sorted((root / "tests").rglob("test_*.py"))]
+    groups = [files[first::workers] for first in range(workers) if files[first::workers]]
+    places = [folder / str(number) for number in range(len(groups))]
+    processes = [_watch(root, place, group) for place, group in zip(places, groups, strict=True)]
+    for code in [process.wait() for process in processes]:
+        if code not in (0, 1, 5):  # 1: some tests fail, which is said; 5: all are slow; else: they did not run
+            sys.exit(f"the tests cannot be collected on the unchanged code (pytest's exit code {code})")
+    found: dict[str, Any] = {"files": {}, "seconds": {}, "by_line": {}, "at_import": {}, "failed": []}
+    for place, group in zip(places, groups, strict=True):
+        found = _merged(found, _collect(root, place), group)
+    del found["files"]
+    return found
+
+
+def _watch(root: Path, folder: Path, tests: list[str]) -> subprocess.Popen[bytes]:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     config = folder / "coveragerc"
     config.write_text(RC.format(folder=folder, root=root), encoding="utf-8")
     # A child that is started by a test finds `sitecustomize` in the folder, and measures itself.
@@ -123,11 +139,7 @@ def _measure(root: Path, folder: Path, tests: list[str]) -> dict[str, Any]:
         "CI": "true",
     }
     command = [sys.executable, "-m", "studies.mutants.watch", str(folder), *tests]
-    (folder / "tests.json").unlink(missing_ok=True)
-    done = subprocess.run(command, cwd=root, env=environment, check=False, stdout=sys.stderr)
-    if done.returncode not in (0, 1):  # 1: some tests fail, which is said; anything else: they did not run
-        sys.exit(f"the tests cannot be collected on the unchanged code (pytest's exit code {done.returncode})")
-    return _collect(root, folder)
+    return subprocess.Popen(command, cwd=root, env=environment, stdout=sys.stderr)
 
 
 def _collect(root: Path, folder: Path) -> dict[str, Any]:
