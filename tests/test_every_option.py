@@ -149,7 +149,7 @@ CASES: dict[str, Case] = {
     "ServerSpec.selector": Case(None, {"devices": [{"cycles_per_sample": 1e6}, {}], "devices.0.availability": AWAY}),
     "ServerSpec.over_selection": Case(1.5), "ServerSpec.idle": Case(None, {"server.aggregation": "1 s"}),
     # data, partition, model, training
-    "MnistSpec.name": Case(slow=True), "MnistSpec.standardise": Case(True, slow=True), "SyntheticSpec.alpha": Case(1.0), "SyntheticSpec.beta": Case(1.0),
+    "MnistSpec.name": Case("kmnist", slow=True), "MnistSpec.standardise": Case(True, slow=True), "SyntheticSpec.alpha": Case(1.0), "SyntheticSpec.beta": Case(1.0),
     "NpzSpec.path": Case("data b", {"data": {"name": "npz", "path": "data a"}}),
     "ZipfDirichletSpec.alpha": Case(5.0), "ZipfDirichletSpec.sigma": Case(1.0), "ShardsSpec.shards": Case(3),
     "FileSpec.path": Case("owners b", {"partition": {"kind": "file", "path": "owners a"}}),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -124,6 +126,14 @@ def test_every_reason_belongs_to_a_change_of_the_source():
 
 @pytest.mark.slow
 def test_a_wrong_constant_fails_a_test_a_hang_times_out_and_the_tree_stays_untouched():
+    """In a process of its own: a trial forks, and must not inherit modules of wflsim that other tests have imported."""
+    places = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    code = "import test_mutants; test_mutants.try_wrong_sources()"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "PYTHONPATH": places}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def try_wrong_sources():
     before = (ROOT / "wflsim/world/rates.py").read_bytes()
     copy = Copy(ROOT)
     try:
