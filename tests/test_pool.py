@@ -241,7 +241,7 @@ def test_killed_at_random_instants_every_command_ends_with_the_same_bytes(place,
             os.killpg(process.pid, signal.SIGKILL)
         _, said = process.communicate(timeout=300)
         assert "Traceback" not in said, said
-        assert until(lambda running=process: not members(running.pid), 5.0)
+        assert until(lambda running=process: not members(running.pid), 20.0)
     assert struck >= 3, "the command was over before it could be killed: the test shows nothing"
     done = wfl(place, *arguments, "out", WFLSIM_STORE=env["WFLSIM_STORE"])
     assert done.returncode == 0, done.stderr
