@@ -60,6 +60,13 @@ def copied(whole, tmp_path, monkeypatch):
     return base
 
 
+def left_out(found, right):
+    """A comparison of fewer runs that says so, with the lines of all others as they were."""
+    lines, _, notes = found
+    kept = {line.partition(",")[2] for line in lines.splitlines()}
+    return notes == ["1 of 2 runs have not ended and are left out"] and kept < {line.partition(",")[2] for line in right[0].splitlines()}
+
+
 def look(kind, name, how, whole, copied, with_page=True):
     """Damage one file, read the folder in every way, call the command again, and read once more."""
     _, right, frames, joined, pages = whole
@@ -69,7 +76,7 @@ def look(kind, name, how, whole, copied, with_page=True):
         found = damage.attempt(damage.frames, folder)
         assert isinstance(found, str) or found == frames[kind], "a wrong table"
     found = damage.attempt(damage.joined, folder)
-    assert isinstance(found, str) or found in joined[kind], "a wrong comparison"
+    assert isinstance(found, str) or found in joined[kind] or left_out(found, joined[kind][0]), "a wrong comparison"
     if with_page:
         found = damage.attempt(damage.page, folder)
         if not isinstance(found, str) and kind != "cut":
