@@ -146,8 +146,11 @@ class Folder(Results):
     def _sound(self, path: Path) -> bool:
         """Whether a run may be shown; one that was sealed and damaged since is left out, and said in `missing`."""
         try:
-            if (path / STATUS).exists() and read_sealed(path / STATUS)[1] is not None:
-                ended(path)
+            if (path / STATUS).exists():
+                if read_sealed(path / STATUS)[1] is not None:
+                    ended(path)
+            elif self._marks is not None and self.about.get("status") == "done":
+                raise Damaged(f"{path / STATUS} is not there any more")
         except Damaged as error:
             self.missing.append(f"{self._short(path)} is left out: {error}; {AGAIN}")
             return False
