@@ -154,8 +154,6 @@ class Folder(Results):
         except Damaged as error:
             self.missing.append(f"{self._short(path)} is left out: {error}; {AGAIN}")
             return False
-        if (path / "rounds.csv").exists() and not (path / STATUS).exists():
-            self.missing.append(f"{self._short(path / STATUS)} is not there: how this run ended is not known; {AGAIN}")
         return True
 
     def _promised(self) -> dict[tuple[str, int], Path]:
