@@ -7,6 +7,7 @@ workers is itself killed, they notice it and end.
 
 from __future__ import annotations
 
+import importlib
 import os
 import queue
 import signal
@@ -65,6 +66,8 @@ class Processes:
         """Executors between two calls: a process that has imported torch is worth keeping."""
 
     def run(self, function: Callable[[Job], Answer], jobs: Sequence[Job]) -> Iterator[tuple[int, Answer | Exception]]:
+        # Imported before the lanes start: two threads that import joblib at once can find it half initialised.
+        importlib.import_module("joblib.externals.loky")
         waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
         ended: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         for number in range(len(jobs)):
