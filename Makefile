@@ -30,9 +30,9 @@ slow: $(STAMP)-all
 mutants: $(STAMP)-dev
 	$(BIN)/python -m studies.mutants
 
-# From the committed results; what trains them is benchmarks/paper/cells.py.
+# From the committed results; what trains them is studies/paper/train.py.
 paper: $(STAMP)-dev
-	$(BIN)/python benchmarks/paper/build.py
+	$(BIN)/python -m studies.paper.build
 
 $(VENV)/pyvenv.cfg:
 	$(PYTHON) -c 'import sys; sys.exit("wflsim needs Python 3.11 or newer; try make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'

@@ -28,15 +28,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from wflsim.drive.loop import Instant, carry, select
-from wflsim.drive.training import Training
 from wflsim.exchange import Draw
 from wflsim.learning.build import build
-from wflsim.learning.data import NpzSpec
+from wflsim.learning.data.sets import NpzSpec
+from wflsim.learning.data.zipf import ZipfDirichletSpec
 from wflsim.learning.specs import CnnSpec, LinearSpec, ModelSpec, TrainSpec
-from wflsim.learning.zipf import ZipfDirichletSpec
 from wflsim.policies.drdm import DRDM
 from wflsim.policies.fedavg import FedAvg
+from wflsim.simulation.loop import Instant, carry, select
+from wflsim.simulation.training import Training
 
 N, M, TAU, BATCH, ETA, SEED = 30, 20, 10, 32, 0.05, 1
 IMAGE, FEATURES = (28, 28), (512,)

@@ -14,12 +14,13 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-from wflsim.curve import Curve
+from wflsim.experiments.cached import CachedTraining
+from wflsim.experiments.keepers import costs_of
+from wflsim.experiments.plan import Run, plan
+from wflsim.experiments.regimes import regimes
+from wflsim.results.store import Store
 from wflsim.scenario import Scenario, build
 from wflsim.scenario.source import parse
-from wflsim.store import Store
-from wflsim.sweep.cells import Cell, plan, play
-from wflsim.sweep.regimes import regimes
 
 PAPER = """
 name: the paper's CNN
@@ -48,20 +49,20 @@ def paper(tau: int, rounds: int) -> Scenario:
 def trained_and_replayed(tau: int, rounds: int) -> tuple[float, float, int]:
     """Wall seconds of the training, wall seconds of all replays, how many regimes."""
     scenario = paper(tau, rounds)
-    cells = plan(regimes(scenario))
-    curve = Curve(scenario, 0, 0, Store(), threads=os.cpu_count() or 1)
-    assert curve.flops_per_sample > 0  # loads the data: not part of the training
+    runs = plan(regimes(scenario))
+    training = CachedTraining(Run(scenario, 0, 0), Store(), threads=os.cpu_count() or 1)
+    assert training.flops_per_sample > 0  # loads the data: not part of the training
     began_s = perf_counter()
-    curve.extend(rounds)
+    training.extend(rounds)
     trained_s = perf_counter() - began_s
-    return trained_s, _replays(cells, Curve(scenario, 0, 0, Store())), len(cells)
+    return trained_s, _replays(runs, CachedTraining(Run(scenario, 0, 0), Store())), len(runs)
 
 
-def _replays(cells: list[Cell], curve: Curve) -> float:
-    play(cells[0], curve)  # once before the clock starts: imports
+def _replays(runs: list[Run], training: CachedTraining) -> float:
+    costs_of(runs[0], training)  # once before the clock starts: imports
     began_s = perf_counter()
-    for cell in cells:
-        play(cell, curve)
+    for run in runs:
+        costs_of(run, training)
     return perf_counter() - began_s
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from wflsim.drive.loop import drive
-from wflsim.drive.training import Training
-from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
+from wflsim.records import FinishedRound
 from wflsim.scenario import load
-from wflsim.world.carrier import World
+from wflsim.simulation.loop import drive
+from wflsim.simulation.training import Training
+from wflsim.world.world import World
 
 SCENARIO = """
 name: live_share
@@ -33,7 +33,7 @@ policies:
 radio:
   path_loss: umi
   bandwidth: 20 MHz
-  fading: {{kind: rayleigh, block: 100 ms}}
+  fading: {{name: rayleigh, block: 100 ms}}
   loss: {{probability: 0.05, attempts: 4, block: 100 kbit}}
 cell: {{access: {access}, radius: 200 m}}
 server: {{deadline: 10 min}}
@@ -68,8 +68,8 @@ class Count:
 
     legs = 0
 
-    def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
-        self.legs += len(legs)
+    def __call__(self, finished: FinishedRound) -> None:
+        self.legs += len(finished.legs)
 
 
 def measure(folder: Path, access: str) -> bool:

@@ -15,7 +15,7 @@ import tracemalloc
 import simpy
 
 from wflsim.exchange import Order
-from wflsim.world.carrier import World, WorldSpec
+from wflsim.world.world import World, WorldSpec
 
 SPEC = WorldSpec.model_validate(
     {

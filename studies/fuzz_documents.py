@@ -19,9 +19,9 @@ import numpy as np
 
 from wflsim.errors import ScenarioError
 from wflsim.scenario import load
-from wflsim.scenario.allowed import Place, alternatives, is_spec, items, of_field, tag_of
+from wflsim.scenario.allowed import Place, alternatives, is_spec, items, names_of, of_field
 from wflsim.scenario.schema import Scenario
-from wflsim.units import Means
+from wflsim.spec import Means
 
 LEFT_OUT = ("mnist", "fashion_mnist", "kmnist", "resnet18_last")
 ATTEMPTS = 40
@@ -111,20 +111,20 @@ class Draw:
             data["data"] = small
         if self.rng.random() < 0.05:
             return
-        if data["partition"].get("kind") == "file":
+        if data["partition"].get("name") == "file":
             data |= {"clients": 3, "data": small}
-        if (data["data"]["name"] == "synthetic") != (data["partition"].get("kind") == "natural"):
-            data |= {"data": {"name": "synthetic"}, "partition": {"kind": "natural"}}
+        if (data["data"]["name"] == "synthetic") != (data["partition"].get("name") == "natural"):
+            data |= {"data": {"name": "synthetic"}, "partition": {"name": "natural"}}
         if data["data"]["name"] == "synthetic" and data["model"]["name"] in ("cnn", "module"):
             data["model"] = {"name": "linear"}
 
     def block(self, spec: type[Any]) -> dict[str, Any]:
         """A block of this spec."""
-        tag = tag_of(spec)
+        names = names_of(spec)
         data: dict[str, Any] = {}
         for key, field in spec.model_fields.items():
-            if tag is not None and key == tag[0]:
-                data[key] = self.rng.choice([value for value in tag[1] if value not in LEFT_OUT] or list(tag[1]))
+            if names and key == "name":
+                data[key] = self.rng.choice([name for name in names if name not in LEFT_OUT] or list(names))
             elif field.is_required() or self.rng.random() < self.fullness:
                 default = None if field.is_required() else field.get_default(call_default_factory=True)
                 data[key] = self.value(of_field(field), key, default)
@@ -200,8 +200,8 @@ class Draw:
 
 
 def _left_out(place: Place) -> bool:
-    tag = tag_of(place.annotation) if is_spec(place.annotation) else None
-    return tag is not None and all(value in LEFT_OUT for value in tag[1])
+    names = names_of(place.annotation) if is_spec(place.annotation) else ()
+    return bool(names) and all(name in LEFT_OUT for name in names)
 
 
 def _bounds(metadata: tuple[Any, ...]) -> tuple[float, float]:

@@ -1,8 +1,8 @@
 """Runs random scenarios for a round or two and says which did not end in tables of finite numbers or in a sentence.
 
-    python studies/fuzz_scenarios.py --count 3000                 # all, in two processes
-    python studies/fuzz_scenarios.py --only 1234                  # one of them again, with its traceback
-    python studies/fuzz_scenarios.py --count 300 --reduce         # and by which keys each failure comes about
+    python -m studies.fuzz_scenarios --count 3000                 # all, in two processes
+    python -m studies.fuzz_scenarios --only 1234                  # one of them again, with its traceback
+    python -m studies.fuzz_scenarios --count 300 --reduce         # and by which keys each failure comes about
 
 A scenario that ends well is `ok` (tables, all finite), or a `sentence` (a WflsimError, when loading or when running).
 Failures are a `traceback`, a `hang` (longer than --limit), a `crash` (the process is gone) and `non-finite` (a number
@@ -24,8 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from fuzz_documents import document, leave_files
-from fuzz_workers import Ending, Worker, finite
+from studies.fuzz_documents import document, leave_files
+from studies.fuzz_workers import Ending, Worker, finite
 
 GOOD = ("ok", "sentence")
 FIELDS = ("seed", "kind", "what", "where", "keys")

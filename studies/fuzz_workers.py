@@ -88,7 +88,7 @@ def serve(memory: int) -> None:
     faulthandler.enable()
     import sklearn.datasets  # noqa: F401 (before any clock runs: on a busy machine imports take long)
 
-    import wflsim.curve
+    import wflsim.experiments.cached
     import wflsim.learning.build
     import wflsim.report  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""In which round does a noisy curve reach its target? Definitions compared: `python studies/hitting_time.py`.
+"""In which round does a noisy curve reach its target? Definitions compared: `python -m studies.hitting_time`.
 
 Every definition looks at the same curves, evaluated every round, every 2nd, 5th and 10th. A good one gives the same
 mean round within the resolution, whichever it is, and the round at which the curve without noise crosses the target.
@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
 import wflsim
-from wflsim.curve import Curve
+from wflsim.experiments.cached import CachedTraining
+from wflsim.experiments.plan import Run
 from wflsim.learning.metrics import metrics
+from wflsim.results.store import Store
 from wflsim.rng import stream
-from wflsim.store import Store
 from wflsim.target import reached_in
 
 ROOT = Path(__file__).parent.parent
@@ -94,7 +95,7 @@ def curves() -> Iterator[tuple[str, float, list[Floats]]]:
     for policy, label in enumerate(scenario.labels):
         found = []
         for seed in scenario.seeds:
-            curve = Curve(scenario, policy, seed, Store())
+            curve = CachedTraining(Run(scenario, policy, seed), Store())
             curve.extend(ROUNDS)
             shown = [metrics(entry.evaluation.accuracy)["worst"] for entry in curve.trace if entry.evaluation]
             found.append(np.array(shown, dtype=np.float64))
@@ -141,7 +142,7 @@ def words(found: pd.DataFrame) -> str:
         "# When is a noisy target reached?", "",
         f"Mean round in which {TARGET:.0%} is reached, when every round, every 2nd, 5th and 10th is evaluated; "
         "`max - min` is what the choice of `evaluate_every` alone does (up to 9 is its resolution). Made by "
-        "`python studies/hitting_time.py`; standard errors are in [hitting_time.csv](hitting_time.csv).", "",
+        "`python -m studies.hitting_time`; standard errors are in [hitting_time.csv](hitting_time.csv).", "",
         "**What follows.** A single evaluation, or `hold`, makes a noisy policy reach the target the earlier, the more "
         "often it is looked at; asking that all evaluations of some rounds show it does the opposite. The mean over a "
         "window, credited to the round in its middle, does neither, and is nearest to the crossing of the curve "

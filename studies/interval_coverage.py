@@ -1,4 +1,4 @@
-"""How often do intervals for a mean cost contain it? `python studies/interval_coverage.py`, about a minute.
+"""How often do intervals for a mean cost contain it? `python -m studies.interval_coverage`, about a minute.
 
 Costs to a target are positive and skewed. Samples of n seeds are drawn from distributions with a known mean; each
 method gives a 95 % interval for it; counted is how often the mean lies in it, and its median width against Student's t.
@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from wflsim.interval import LOG_SPREAD, Interval
+from wflsim.analysis.intervals import LOG_SPREAD, Interval
 from wflsim.rng import stream
 
 OUT = Path(__file__).parent.parent / "reports/statistics"
@@ -167,7 +167,7 @@ def words(found: pd.DataFrame) -> str:
         "Share of 95 % intervals that contain the true mean, in percent, and in brackets the median width against "
         f"Student's t. {DRAWS} samples each ({BOOTSTRAP_DRAWS} for BCa). Tied: log-normal, counted in tenths. "
         "Censored: log-normal, the dearest fifth cut off, and the mean so restricted. Made by "
-        "`python studies/interval_coverage.py`.", "",
+        "`python -m studies.interval_coverage`.", "",
         f"**Ours** (`Interval.of_costs`) covers {100 * own['coverage'].min():.1f} % or more at n >= 5 and is at most "
         f"{100 * (small['width'].max() - 1):.0f} % wider than Student's t at CV 0.1. It is the modified Cox (Olsson) "
         "factor around the sample mean, so that the mean is always inside. Olsson's own and the generalised interval "

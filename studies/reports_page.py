@@ -1,6 +1,6 @@
 """Writes reports/README.md, the list of all committed results, from reports/provenance.csv.
 
-    python studies/reports_page.py
+    python -m studies.reports_page
 
 A result is `derived` (a test builds it again from committed inputs), `measured` (a computation or a timing that took
 long or depends on the machine: the command and the day stand beside it), `copied` from a publication, or `written`.
@@ -15,7 +15,7 @@ import pandas as pd
 REPORTS = Path(__file__).resolve().parents[1] / "reports"
 HEAD = """# Committed results, and where each comes from
 
-Made from [provenance.csv](provenance.csv) by `python studies/reports_page.py`. *Derived*: the test named builds it
+Made from [provenance.csv](provenance.csv) by `python -m studies.reports_page`. *Derived*: the test named builds it
 again from committed inputs. *Measured*: computed on the day given by the command given; timings depend on the machine.
 *Copied*: from a publication. *Written*: by hand, from the tables beside it.
 

@@ -1,6 +1,6 @@
 """Is the winner of a tuning as cheap, and as surely the best, as `wflsim tune` says? Studies with known truth.
 
-    python studies/winner.py        writes reports/statistics/winner.csv and winner.md
+    python -m studies.winner        writes reports/statistics/winner.csv and winner.md
 
 A study is a table of costs, one per (tau, seed): lognormal with a given coefficient of variation, a part of the
 variance common to all taus of a seed (they share data, batches and channel). In the first table all taus are equally
@@ -151,7 +151,7 @@ STOPPED = [Setting(6, seeds, 0.4, 0.5, step) for seeds in (3, 5, 10) for step in
 
 HEAD = """# The winner of a tuning: its cost, and how sure it is the best
 
-Made by `python studies/winner.py` from the numbers in `winner.csv`. Costs are lognormal with coefficient of variation
+Made by `python -m studies.winner` from the numbers in `winner.csv`. Costs are lognormal with coefficient of variation
 CV; `common` is the share of variance that the taus of a seed share. `own`: the winner's cost on the seeds that chose
 it, its bias and how often its 95 % interval holds the truth. `unseen`: on seeds that did not choose it. `sure`: some
 tau has a probability of being best of at least 95 %, `before` by resampling seeds with replacement, `now` by subsets of

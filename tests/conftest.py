@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 
 import pytest
@@ -30,11 +29,6 @@ def _failed_if_skipped(report, config):
         report.outcome = "failed"
         report.longrepr = f"not run, and with --no-skips that is a failure. {why}. Provide what is missing (README, 'For developers')."
     return report
-
-
-def hears_ctrl_c() -> None:
-    """Before a child starts: jobs of a background shell, CI's among them, ignore SIGINT, and so would the child."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

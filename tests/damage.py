@@ -6,18 +6,18 @@ import os
 from pathlib import Path
 
 import pandas as pd
-from test_store import SMALL
+from small_scenarios import SMALL
 
 import wflsim
-from wflsim import experiment
-from wflsim.compare import compare
-from wflsim.drive import checkpoint
 from wflsim.errors import WflsimError
+from wflsim.experiments.cached import CachedTraining
+from wflsim.experiments.compare import compare
+from wflsim.experiments.sweep import run_sweep
 from wflsim.report import build as build_report
-from wflsim.report.material import gather
+from wflsim.report.compose import gather
 from wflsim.scenario import build
 from wflsim.scenario.source import parse
-from wflsim.sweep.run import run_sweep
+from wflsim.simulation import checkpoint
 from wflsim.tune.folder import tune
 
 ROUNDS = 3
@@ -81,20 +81,20 @@ def make_all(base: Path) -> None:
     wflsim.run(RUN, base / "run", workers=1)
     run_sweep(SWEEP, base / "sweep", workers=1)
     tune(TUNE, base / "tune", workers=1)
-    finish, interval_s = experiment._Sink.round, checkpoint.INTERVAL_S
+    remember, interval_s = CachedTraining.remember, checkpoint.INTERVAL_S
 
-    def fatal(self, entry, *rest):
-        finish(self, entry, *rest)
-        if entry.round == 1 and self._tables.folder.parent.name == "drdm":
+    def fatal(self, entry):
+        remember(self, entry)
+        if entry.round == 1 and self._policy.name == "drdm":
             raise Stopped
 
-    experiment._Sink.round, checkpoint.INTERVAL_S = fatal, 0.0
+    CachedTraining.remember, checkpoint.INTERVAL_S = fatal, 0.0
     try:
         wflsim.run(CUT, base / "cut", workers=1)
     except Stopped:
         pass
     finally:
-        experiment._Sink.round, checkpoint.INTERVAL_S = finish, interval_s
+        CachedTraining.remember, checkpoint.INTERVAL_S = remember, interval_s
     assert (base / "cut/drdm/seed-0/checkpoint.pt").exists()
 
 

@@ -1,7 +1,7 @@
 """Least-squares clients in float64, and small carriers, for exact statements about policies.
 
 Client i holds d_i rows a with targets b, and f_i(w) is the mean of (a.w - b)^2 / 2. The learner is the real one with
-another engine: chunks, memories, batches and meters are the product's own.
+other gradients: chunks, memories, batches and meters are the product's own.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-from wflsim.drive.loop import Instant, drive
-from wflsim.drive.stop import Stop, StopSpec
-from wflsim.drive.training import Training
 from wflsim.exchange import Outcome
-from wflsim.learning.client import Shards
-from wflsim.learning.engines import Engine
+from wflsim.learning.learner import Learner
+from wflsim.learning.models.gradients import Gradients
+from wflsim.learning.samples import Shards
 from wflsim.learning.specs import TrainSpec
-from wflsim.learning.trainer import Learner
 from wflsim.policies.sampling import pick
 from wflsim.rng import stream
+from wflsim.simulation.loop import Instant, drive
+from wflsim.simulation.stop import Stop, StopSpec
+from wflsim.simulation.training import Training
 
 torch.set_num_threads(1)
 
 
-class Squares(Engine):
+class Squares(Gradients):
     """Losses and gradients of linear regression."""
 
     def __init__(self, start):
@@ -52,10 +52,9 @@ class Squares(Engine):
 class LeastSquares(Learner):
     """The real learner; evaluated are the training losses."""
 
-    def evaluate(self, model):
-        me = SimpleNamespace(clients=range(self.clients))
-        w = model(me).numpy()
-        return [None] * self.clients, [float(self.problem.f(i, w)) for i in range(self.clients)]
+    def _score(self, job):
+        client, w = job
+        return None, float(self.problem.f(client, w.numpy()))
 
 
 class Problem:
@@ -109,6 +108,8 @@ class Rough(Instant):
         self._under_way = []
         self.gathered = []
         """(asked, heard) of every Gather."""
+        self.computed = []
+        """Who finished computing in every Gather, heard or not."""
         self.received = []
         """Outcomes of every Receive."""
         self.most = 0
@@ -132,6 +133,7 @@ class Rough(Instant):
         outcomes = [self.outcome(order) for order in orders]
         heard = [outcome.client for outcome in outcomes if outcome.fate == "delivered"]
         self.gathered.append(([order.client for order in orders], heard))
+        self.computed.append([outcome.client for outcome in outcomes if outcome.computed])
         return outcomes
 
     def send(self, orders):
@@ -154,10 +156,10 @@ class Kept:
         self.trace, self.rows, self.legs, self.states = [], [], [], []
         self.training = None
 
-    def round(self, entry, row, clients, legs):
-        self.trace.append(entry)
-        self.rows.append(row)
-        self.legs += legs
+    def __call__(self, finished):
+        self.trace.append(finished.trace)
+        self.rows.append(finished.row)
+        self.legs += finished.legs
         if self.training is not None:
             self.states.append(self.training.state)
 
@@ -172,6 +174,18 @@ def run(policy, learner, rounds, carrier=None, seed=0, evaluate_every=1_000_000)
     kept.training = training
     drive(training, carrier or Instant(learner.clients), kept, Stop(StopSpec(rounds=rounds)), learner.clients, seed)
     return training, kept
+
+
+def models(training):
+    """[N, P]: what each client is evaluated with."""
+    seen = []
+
+    def model(me):
+        seen.append(training.policy.model(training.state, me))
+        return seen[-1]
+
+    training.learner.evaluate(model)
+    return np.concatenate([rows.expand(training.learner.clients, -1).numpy() for rows in seen])
 
 
 def snapshot_step(seed, s, tau):

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from wflsim.record import ClientRow, Leg, RoundRow, csv_lines
+from wflsim.records import ClientRow, Leg, RoundRow, csv_lines
 
 TARGET = {"metric": "worst", "accuracy": 0.8, "hold": 2}
 SNR = ["-5 dB", "5 dB", "15 dB"]
@@ -89,7 +89,7 @@ def asynchronous_folder(folder: Path) -> Path:
 
 
 def sweep_folder(folder: Path, keys: int = 2) -> Path:
-    """cells.csv over SNR, or over SNR and bandwidth."""
+    """runs.csv over SNR, or over SNR and bandwidth."""
     names = ["radio.snr", "radio.bandwidth"][:keys]
     about(folder, "sweep", ["fedavg", "drdm"], range(4), kind="sweep", keys=names)
     rng, rows = np.random.default_rng(0), []
@@ -106,7 +106,7 @@ def sweep_folder(folder: Path, keys: int = 2) -> Path:
                     "final_worst10": 0.8, "final_jain": 0.99, "latency_p50_s": 1.0, "latency_p95_s": 1.2, "asked": 9.0,
                     "delivered": 9.0, "status": "done", "reason": "target reached",
                 })  # fmt: skip
-    pd.DataFrame(rows).to_csv(folder / "cells.csv", index=False)
+    pd.DataFrame(rows).to_csv(folder / "runs.csv", index=False)
     return folder
 
 

@@ -6,16 +6,16 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from wflsim.drive.loop import Instant, drive
-from wflsim.drive.replay import Replay
-from wflsim.drive.training import Training
 from wflsim.learning.build import build
-from wflsim.learning.data import DataSpec
-from wflsim.learning.partition import PartitionSpec
+from wflsim.learning.data.partition import PartitionSpec
+from wflsim.learning.data.sets import DataSpec
+from wflsim.learning.learner import Learner
 from wflsim.learning.specs import ModelSpec, TrainSpec
-from wflsim.learning.trainer import Learner
-from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
-from wflsim.world.carrier import World, WorldSpec
+from wflsim.records import ClientRow, FinishedRound, Leg, RoundRow, TraceRound
+from wflsim.simulation.loop import Instant, drive
+from wflsim.simulation.replay import Replay
+from wflsim.simulation.training import Training
+from wflsim.world.world import World, WorldSpec
 
 CLIENTS = 6
 RADIO = {"snr": "10 dB", "bandwidth": "200 kHz", "power": "100 mW"}
@@ -38,18 +38,18 @@ class Rows:
         self.clients: list[ClientRow] = []
         self.legs: list[Leg] = []
 
-    def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
-        self.trace.append(entry)
-        self.rounds.append(row)
-        self.clients += clients
-        self.legs += legs
+    def __call__(self, finished: FinishedRound) -> None:
+        self.trace.append(finished.trace)
+        self.rounds.append(finished.row)
+        self.clients += finished.clients
+        self.legs += finished.legs
 
 
 def learner(seed: int = 0, clients: int = CLIENTS, threads: int = 1, model: str = "linear", **train: Any) -> Learner:
     """Digits, unevenly split."""
     return build(
         TypeAdapter(DataSpec).validate_python({"name": "digits"}),
-        TypeAdapter(PartitionSpec).validate_python({"kind": "zipf_dirichlet", "alpha": 0.3, "sigma": 0.5}),
+        TypeAdapter(PartitionSpec).validate_python({"name": "zipf_dirichlet", "alpha": 0.3, "sigma": 0.5}),
         TypeAdapter(ModelSpec).validate_python({"name": model}),
         TrainSpec(**{"batch": 16, **train}),
         clients,
@@ -58,8 +58,10 @@ def learner(seed: int = 0, clients: int = CLIENTS, threads: int = 1, model: str 
     )
 
 
-def world(spec: dict[str, Any] | None = None, seed: int = 0, clients: int = CLIENTS, flops: float = 0.0) -> World:
-    return World(WorldSpec.model_validate({"radio": RADIO, **(spec or {})}), clients, seed, flops)
+def world(
+    spec: dict[str, Any] | None = None, seed: int = 0, clients: int = CLIENTS, flops: float = 0.0, kind: type[World] = World
+) -> World:
+    return kind(WorldSpec.model_validate({"radio": RADIO, **(spec or {})}), clients, seed, flops)
 
 
 def rounds(count: int) -> Any:

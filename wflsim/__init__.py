@@ -14,21 +14,21 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wflsim.experiment import run
+    from wflsim.analysis.tables import Results
+    from wflsim.experiments.run import run
+    from wflsim.experiments.sweep import run_sweep
     from wflsim.scenario import Scenario, load
-    from wflsim.sweep.run import run_sweep
-    from wflsim.tables import Results
 
     __version__: str
 
 __all__ = ["Results", "Scenario", "__version__", "load", "run", "run_sweep"]
 
 _HOMES = {
-    "Results": "wflsim.tables",
+    "Results": "wflsim.analysis.tables",
     "Scenario": "wflsim.scenario",
     "load": "wflsim.scenario",
-    "run": "wflsim.experiment",
-    "run_sweep": "wflsim.sweep.run",
+    "run": "wflsim.experiments.run",
+    "run_sweep": "wflsim.experiments.sweep",
 }
 
 

@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from wflsim.units import choices
+from wflsim.spec import choices
 
 BITS_PER_VALUE = 32
 """A value costs 32 bits on the wire whatever the compute dtype; so does a scalar."""
@@ -214,8 +214,9 @@ class Me(Protocol):
     def gf(self, y: Any, on: Any = None) -> tuple[Any, Any]:
         """Gradients and losses on the same samples, for the price of one."""
 
-    def descend(self, y: Any, eta: float, anchor: Any = None, pull: float = 0.0) -> None:
-        """y <- y - eta g(y) + pull (anchor - y), in place, on the next minibatch: cheaper than asking for g."""
+    def descend(self, y: Any, eta: float, anchor: Any = None, pull: float = 0.0, on: Any = None) -> None:
+        """y <- y - eta g(y) + pull (anchor - y), in place, on the next minibatch unless `on` names one that was drawn
+        by `batch`: cheaper than asking for g."""
 
 
 def value_of(item: Any) -> Any:

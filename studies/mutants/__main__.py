@@ -20,7 +20,7 @@ from typing import Any
 
 from studies.mutants import table
 from studies.mutants.cover import Touched, touched
-from studies.mutants.draw import PACKAGES, SEED, Mutant, drawn, forgotten, reason_of, reasons
+from studies.mutants.draw import PACKAGES, SEED, Mutant, drawn, forgotten, program_digest, reason_of, reasons
 from studies.mutants.judge import Judge
 from studies.mutants.table import Verdict
 from studies.mutants.trial import Copy, import_what_is_slow
@@ -231,15 +231,15 @@ def _records(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _digest(test: str) -> str:
-    """Of the file that a test stands in."""
+    """Digest of the file that a test stands in, as a program."""
     path = ROOT / test.split("::")[0]
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else ""
+    return program_digest(path.read_bytes()) if path.is_file() else ""
 
 
 def _tree() -> str:
     """Of all source and tests."""
     whole = hashlib.sha256()
-    for path in sorted(chain((ROOT / "wflsim").rglob("*.py"), (ROOT / "tests").glob("*.py"))):
+    for path in sorted(chain((ROOT / "wflsim").rglob("*.py"), (ROOT / "tests").rglob("*.py"))):
         whole.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
     return whole.hexdigest()[:16]
 

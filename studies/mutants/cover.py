@@ -71,7 +71,7 @@ def touched(root: Path, folder: Path, workers: int, again: bool = False) -> Touc
         tests = [
             name
             for name, digest in files.items()
-            if name.startswith("tests/test_") and read["files"].get(name) != digest
+            if Path(name).name.startswith("test_") and read["files"].get(name) != digest
         ]
         if tests:
             print(f"measuring {len(tests)} changed test files under coverage", flush=True)

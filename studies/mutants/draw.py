@@ -7,10 +7,12 @@ names: editing one function or moving a module leaves the draw elsewhere as it w
 
 from __future__ import annotations
 
+import ast
 import csv
 import hashlib
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -21,36 +23,14 @@ REASONS = Path(__file__).with_name("reasons.csv")
 PACKAGES = {
     "policies": ["policies"],
     "world": ["world"],
-    "learning": ["learning"],
-    "drive": ["drive"],
-    "tables": [
-        "tables.py",
-        "answer.py",
-        "compare.py",
-        "differences.py",
-        "interval.py",
-        "joining.py",
-        "ranking.py",
-        "target.py",
-        "record.py",
-        "exchange.py",
-        "rng.py",
-        "units.py",
-    ],
-    "tune": ["tune", "curve.py", "jitter.py"],
-    "runs": [
-        "store.py",
-        "experiment.py",
-        "sweep",
-        "engines.py",
-        "digest.py",
-        "files.py",
-        "folders.py",
-        "opening.py",
-        "seal.py",
-    ],
+    "learning": ["learning", "compress.py"],
+    "simulation": ["simulation", "target.py"],
+    "scenario": ["scenario", "spec.py", "units.py", "errors.py"],
+    "results": ["results", "files.py", "records.py", "exchange.py", "rng.py"],
+    "analysis": ["analysis"],
+    "experiments": ["experiments"],
+    "tune": ["tune"],
     "report": ["report"],
-    "scenario": ["scenario", "errors.py"],
     "cli": ["cli"],
 }
 """Today's packages, as files and folders below wflsim/; `forgotten` names a file that is in none."""
@@ -83,8 +63,8 @@ class Mutant:
 
     @property
     def digest(self) -> str:
-        """Of the whole changed file."""
-        return hashlib.sha256(self.changed).hexdigest()[:16]
+        """Digest of the changed file as a program: comments and docstrings may be rewritten without a new trial."""
+        return program_digest(self.changed)
 
     @property
     def changed(self) -> bytes:
@@ -104,6 +84,23 @@ class Mutant:
             self.source[start : mutation.start] + mutation.after.encode() + self.source[mutation.end : end]
         ).decode()
         return [f"- {line}" for line in before.splitlines()] + [f"+ {line}" for line in after.splitlines()]
+
+
+@cache
+def program_digest(source: bytes) -> str:
+    """Digest of what Python makes of a source file, without comments, docstrings and line numbers."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        for body in (getattr(node, "body", None), getattr(node, "orelse", None), getattr(node, "finalbody", None)):
+            if isinstance(body, list):
+                body[:] = [each for each in body if not _is_text(each)]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+
+
+def _is_text(statement: ast.AST) -> bool:
+    """Whether a statement is a docstring, or a string that describes the field above it."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def files_of(root: Path, package: str) -> list[Path]:

@@ -1,10 +1,9 @@
-"""What there is to choose from in a scenario: read off the specs themselves, so that it cannot go stale."""
+"""The tables of `wflsim list`: what there is to choose from in a scenario, read off the specs themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from inspect import cleandoc
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
@@ -13,37 +12,41 @@ from rich.table import Table
 
 from wflsim.errors import ScenarioError
 from wflsim.policies.registry import POLICIES
-from wflsim.scenario.allowed import of_field, specs_in, tag_of
+from wflsim.scenario.allowed import names_of, of_field, specs_in
 from wflsim.scenario.explain import nearest
 from wflsim.scenario.schema import Scenario
-from wflsim.units import Choices
+from wflsim.spec import Choices, first_paragraph
 
 TOGETHER = {"models": ("model", "train"), "datasets": ("data", "partition"), "radios": ("radio", "cell"),
             "devices": ("devices", "server")}  # fmt: skip
-"""Words for several top-level keys at once."""
+"""Words of `wflsim list` that stand for several top-level keys."""
 
 
 class Entry(NamedTuple):
-    """One choice: its name, a line that says what it is, and the keys that it takes."""
+    """One choice."""
 
     name: str
     what: str
+    """A line that says what it is."""
     parameters: str
+    """The keys that it takes, with their defaults."""
 
 
 class Group(NamedTuple):
-    """The choices at one key of a scenario; without `entries`, the key is a block that is always of the same kind."""
+    """The choices at one key of a scenario; a block without variants has one."""
 
     key: str
+    """Dotted key."""
     example: str
+    """The first choice as it is written in a scenario."""
     entries: list[Entry]
 
 
 def groups() -> list[Group]:
-    """Every key with a choice, and every block, in the order of the scenario; each kind once."""
+    """Every key with choices and every block, in the order of the scenario; equal choices are listed once."""
     once: dict[tuple[Entry, ...], Group] = {}
     for group in _walk(Scenario, "", str):
-        # a decaying step is of the same kind under every name that policies give it
+        # A decaying step is the same block under every key that policies give it.
         once.setdefault(tuple(entry._replace(name="") for entry in group.entries), group)
     return list(once.values())
 
@@ -63,7 +66,7 @@ def tables(what: str = "all") -> list[Table]:
 
 
 def _walk(spec: type[BaseModel], path: str, around: Callable[[str], str]) -> Iterator[Group]:
-    """Groups below a spec; `around` puts keys of the spec where they stand in a scenario."""
+    """The groups below a spec; `around` puts a key of the spec where it stands in a scenario, for the example."""
     for key, field in spec.model_fields.items():
         here = f"{path}.{key}" if path else key
         specs = list(specs_in(field.annotation))
@@ -72,14 +75,13 @@ def _walk(spec: type[BaseModel], path: str, around: Callable[[str], str]) -> Ite
         if described is not None:
             entries = [Entry(name, what, "") for name, what in described.lines]
             yield Group(here, around(f"{key}: {entries[0].name}"), entries)
-        elif specs and (tag := tag_of(specs[0])):
-            entries = [Entry(", ".join((tag_of(one) or tag)[1]), first_line(one), parameters(one)) for one in specs]
-            yield Group(here, block(f"{tag[0]}: {tag[1][0]}"), entries)
+        elif specs and (names := names_of(specs[0])):
+            entries = [Entry(", ".join(names_of(one)), first_paragraph(one), parameters(one)) for one in specs]
+            yield Group(here, block(f"name: {names[0]}"), entries)
         elif specs:
-            yield Group(here, block("..."), [Entry(key, first_line(specs[0]), parameters(specs[0]))])
+            yield Group(here, block("..."), [Entry(key, first_paragraph(specs[0]), parameters(specs[0]))])
         for one in specs:
-            tag = tag_of(one)
-            named = "" if tag is None else f"{tag[0]}: {tag[1][0]}, "
+            named = "".join(f"name: {name}, " for name in names_of(one)[:1])
             yield from _walk(one, here, partial(_within, block, "{}{}", named))
 
 
@@ -98,7 +100,7 @@ def _table(group: Group) -> Table:
 
 
 def _policies_table() -> Table:
-    """Every server policy with its paper and what it asks of clients and radio."""
+    """Table of all server policies with their papers and what they ask of clients and radio."""
     table = Table(title=escape("policies, written policies: [{name: fedavg, ...}, ...]"), title_justify="left")
     facts_of = ("paper", "phases", "down", "up", "needs")
     for column in ("name", "what it is", *facts_of, "keys it takes, with their defaults"):
@@ -106,21 +108,16 @@ def _policies_table() -> Table:
     for policy in POLICIES:
         facts = [str(getattr(policy, name, "")) for name in facts_of]
         name = str(policy.model_fields["name"].default)
-        table.add_row(name, *map(escape, (first_line(policy), *facts, parameters(policy))))
+        table.add_row(name, *map(escape, (first_paragraph(policy), *facts, parameters(policy))))
     return table
 
 
-def first_line(spec: type[BaseModel]) -> str:
-    """The first paragraph of a spec's own docstring, on one line."""
-    return " ".join(cleandoc(spec.__doc__ or "").partition("\n\n")[0].split())
-
-
 def parameters(spec: type[BaseModel]) -> str:
-    """`tau=10, eta=0.05, m`: names with defaults, required ones bare."""
+    """The keys of a spec with their defaults, required ones bare: `tau=10, eta=0.05, m`."""
     return ", ".join(
         name if field.is_required() else f"{name}={_short(field.get_default(call_default_factory=True))}"
         for name, field in spec.model_fields.items()
-        if name not in ("name", "kind", "label")
+        if name not in ("name", "label")
     )
 
 

@@ -19,7 +19,7 @@ def compare(
     """Put result folders side by side: policies x regimes, and paired differences on common seeds."""
     from wflsim.cli.comparison import show
     from wflsim.cli.report import leave_report
-    from wflsim.compare import compare as join
+    from wflsim.experiments.compare import compare as join
 
     comparison = join(folders)
     leave_report(Console(stderr=as_json), folders, out)

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from wflsim.answer import cost, duration, percent, si
-from wflsim.joining import Comparison, saving
+from wflsim.analysis.formats import cost, duration, percent, si
+from wflsim.analysis.joining import Comparison, saving
 
 MOST_LINES = 60
 MOST_KEYS = 4

@@ -11,18 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wflsim.answer import duration
+from wflsim.analysis.formats import duration
 from wflsim.cli.rehearsal import Rehearsed, Stage, evenly
-from wflsim.curve import why_live
-from wflsim.digest import learning_digest
-from wflsim.drive.stop import StopSpec
+from wflsim.experiments.plan import Run, plan, why_live
+from wflsim.experiments.regimes import regimes
+from wflsim.results.digest import learning_digest
+from wflsim.results.store import Store
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TuneSpec
-from wflsim.store import Store
-from wflsim.sweep.cells import Cell, plan
-from wflsim.sweep.regimes import regimes
+from wflsim.simulation.stop import StopSpec
 from wflsim.tune.costs import reach
-from wflsim.tune.study import candidate_taus, live_cells, refuse_learning_keys, with_tau
+from wflsim.tune.study import candidate_taus, live_runs, refuse_learning_keys, with_tau
 
 
 class Forecast(NamedTuple):
@@ -68,21 +67,21 @@ def forecast_run(scenario: Scenario, stage: Stage) -> Forecast:
     found = regimes(scenario)
     chosen = evenly([regime.scenario for regime in found])
     store, work = Store(), _Work()
-    cells = plan(found)
-    distinct = {cell.name: cell for cell in cells}
-    missing = [cell for cell in distinct.values() if scenario.sweep is None or not store.has_cell(cell.name)]
+    runs = plan(found)
+    distinct = {run.digest: run for run in runs}
+    missing = [run for run in distinct.values() if scenario.sweep is None or not store.has_record(run.digest)]
     rate = _mean_rate(chosen, stage)
-    alone = [cell for cell in missing if not cell.exact]
-    _add_live(work, alone, [rate(cell.policy) for cell in alone])
-    exact = [cell for cell in missing if cell.exact]
-    left = {cell.learning: rounds_left(store, cell.learning, cell.scenario.stop) for cell in exact}
+    alone = [run for run in missing if not run.exact]
+    _add_live(work, alone, [rate(run.policy) for run in alone])
+    exact = [run for run in missing if run.exact]
+    left = {run.learning: rounds_left(store, run.learning, run.scenario.stop) for run in exact}
     for learning, rounds in left.items():
-        mine = [cell for cell in exact if cell.learning == learning]
+        mine = [run for run in exact if run.learning == learning]
         _add_training(work, rounds, mine[0].scenario.stop.rounds * len(mine), rate(mine[0].policy))
-    trainings = {cell.learning: cell for cell in cells if cell.exact}
-    ended = [rounds_left(store, name, cell.scenario.stop) == 0 for name, cell in trainings.items()]
+    trainings = {run.learning: run for run in runs if run.exact}
+    ended = [rounds_left(store, name, run.scenario.stop) == 0 for name, run in trainings.items()]
     return Forecast(
-        len(found), len(distinct), len(trainings), sum(not cell.exact for cell in distinct.values()),
+        len(found), len(distinct), len(trainings), sum(not run.exact for run in distinct.values()),
         len(distinct) - len(missing), sum(ended), work.rounds, work.seconds(work.workers), work.workers, len(chosen),
     )  # fmt: skip
 
@@ -100,10 +99,10 @@ def forecast_tune(scenario: Scenario, stage: Stage) -> Forecast:
     for policy in range(len(scenario.policies)):
         rate = _rate_by_tau(chosen, policy, taus, stage)
         if any(why_live(world.world, world.policies[policy]) for world in worlds):
-            cells = {cell.name: cell for column in live_cells(found, policy, taus) for cell in column}
-            missing = [cell for name, cell in cells.items() if not store.has_cell(name)]
-            _add_live(work, missing, [rate(cell.scenario.policies[0].tau) for cell in missing])
-            runs, live, held_runs = runs + len(cells), live + len(cells), held_runs + len(cells) - len(missing)
+            own = {run.digest: run for column in live_runs(found, policy, taus) for run in column}
+            missing = [run for name, run in own.items() if not store.has_record(name)]
+            _add_live(work, missing, [rate(run.scenario.policies[0].tau) for run in missing])
+            runs, live, held_runs = runs + len(own), live + len(own), held_runs + len(own) - len(missing)
             continue
         for tau in taus:
             variant = with_tau(scenario, policy, tau)
@@ -131,9 +130,9 @@ def rounds_left(store: Store, learning: str, stop: StopSpec) -> int:
     return 0 if done else stop.rounds - len(held.trace)
 
 
-def _add_live(work: _Work, cells: Sequence[Cell], rates: Sequence[Rehearsed]) -> None:
-    for cell, one in zip(cells, rates, strict=True):
-        rounds = cell.scenario.stop.rounds
+def _add_live(work: _Work, runs: Sequence[Run], rates: Sequence[Rehearsed]) -> None:
+    for run, one in zip(runs, rates, strict=True):
+        rounds = run.scenario.stop.rounds
         work.tasks.append(one.setup_s + rounds * (one.train_s + one.carry_s))
         work.rounds += rounds
 

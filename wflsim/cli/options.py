@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -10,14 +10,32 @@ import typer
 
 from wflsim.errors import ScenarioError
 
+ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO", help="A scenario file (YAML).")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY.PATH=VALUE", help="Change a key, e.g. --set radio.snr='5 dB'. Repeatable."),
+]
 DataDir = Annotated[
     Path | None,
     typer.Option(help="Where data sets are, or are to be kept; default the environment's WFLSIM_DATA, or a cache."),
 ]
+PoolName = Annotated[
+    str,
+    typer.Option("--pool", metavar="POOL", help="Where runs are computed: local processes, or ray, a running cluster."),
+]
+FormerEngine = Annotated[str | None, typer.Option("--engine", hidden=True)]
+
+
+def check_pool(pool: str, engine: str | None) -> None:
+    """Raise ScenarioError for an unknown pool, and for --engine, as --pool was called before version 0.2."""
+    if engine is not None:
+        raise ScenarioError(f"--engine: it is called --pool now; write --pool {engine}")
+    if pool not in ("local", "ray"):
+        raise ScenarioError(f"--pool: got {pool!r}. Allowed: local, ray")
 
 
 def use_data(folder: Path | None) -> None:
-    """By the environment, so that worker processes know it too."""
+    """Look for data sets in this folder; it is set in the environment, so that worker processes know it, too."""
     if folder is None:
         return
     if not folder.is_dir():

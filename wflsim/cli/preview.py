@@ -1,14 +1,16 @@
-"""What `wflsim check` says about a valid scenario: one round of every policy is rehearsed, so that bits, joules and
-the expected duration are measured, not guessed; then how much `run` and `tune` would have to do."""
+"""What `wflsim check` says about a valid scenario.
+
+One round of every policy is rehearsed, so that bits, joules and the expected duration are measured, not guessed; then
+follows how much `run` and `tune` would have to do.
+"""
 
 from __future__ import annotations
 
-import numpy as np
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from wflsim.answer import duration, si
+from wflsim.analysis.formats import duration, si
 from wflsim.cli.forecast import forecast_run, forecast_tune, words
 from wflsim.cli.rehearsal import Stage
 from wflsim.errors import ScenarioError
@@ -18,7 +20,7 @@ from wflsim.world.spec import influences, remarks
 
 
 def preview(scenario: Scenario) -> Group:
-    """Clients, model, payload, memory and mode, a column per policy; below, the work of the whole, and remarks."""
+    """A table of payload, memory, mode and cost with a column per policy; below, the work of all runs, and remarks."""
     stage = Stage()
     facts = [_fact(scenario, policy, stage) for policy in range(len(scenario.policies))]
     learner, _ = stage.learner(scenario)
@@ -40,6 +42,7 @@ def preview(scenario: Scenario) -> Group:
 
 
 def _tuning(scenario: Scenario, stage: Stage) -> str:
+    """What `wflsim tune` would have to do, or why it would refuse."""
     if scenario.stop.target is None:
         return "`wflsim tune`: needs a target: stop.target in the scenario, or --target 0.8"
     try:
@@ -49,7 +52,7 @@ def _tuning(scenario: Scenario, stage: Stage) -> str:
 
 
 def mode(scenario: Scenario, policy: Policy) -> str:
-    """Which learner and carrier, and why."""
+    """Learner and carrier of a policy, and why these."""
     if policy.asynchronous:
         return "live (asynchronous: the order of replies is part of the learning)"
     found = influences(scenario.world)
@@ -59,10 +62,9 @@ def mode(scenario: Scenario, policy: Policy) -> str:
 
 
 def _fact(scenario: Scenario, policy: int, stage: Stage) -> dict[str, str]:
-    """One policy's column."""
+    """The column of one policy, by row."""
     found = stage.rehearse(scenario, policy)
-    learner, row = stage.learner(scenario)[0], found.row
-    memory_bytes = found.vectors * scenario.clients * learner.parameters * np.dtype(scenario.train.dtype).itemsize
+    row = found.row
     run_s = found.setup_s + (found.train_s + found.carry_s) * scenario.stop.rounds
     never = f"no round can begin: {found.reason}"
     return {
@@ -71,7 +73,7 @@ def _fact(scenario: Scenario, policy: int, stage: Stage) -> dict[str, str]:
         "received in a round": si(row.down_bits, "bit") if row else never,
         "simulated time of a round": duration(row.end_s) if row else never,
         "energy of a round": si(row.energy_j, "J") if row else never,
-        "client memories, at most": si(memory_bytes, "B"),
+        "client memories, at most": si(found.client_bytes * scenario.clients, "B"),
         "rounds, at most": str(scenario.stop.rounds),
         "computing time of a run, at most": duration(run_s),
     }

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from wflsim.curve import why_live
-from wflsim.drive.loop import drive
-from wflsim.drive.replay import Replay
-from wflsim.drive.training import Training
+from wflsim.experiments.plan import why_live
 from wflsim.learning.build import build
-from wflsim.learning.trainer import Learner
-from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
+from wflsim.learning.learner import Learner
+from wflsim.records import FinishedRound, RoundRow
 from wflsim.scenario import Scenario
-from wflsim.world.carrier import World
+from wflsim.simulation.loop import drive
+from wflsim.simulation.replay import Replay
+from wflsim.simulation.training import Training
+from wflsim.world.world import World
 
 AT_MOST = 6
 """Regimes that are rehearsed; of more, so many evenly spaced ones stand for all."""
@@ -33,18 +33,8 @@ class Rehearsed(NamedTuple):
     """Of a round, with what the world adds where it must be trained in its own."""
     carry_s: float
     """Of a round that is replayed in a world; 0 where replay is not exact."""
-    vectors: int = 0
-    """Models' worth of values that a client may have to remember after it."""
-
-
-class _Keep:
-    """A sink that keeps the last round."""
-
-    row: RoundRow | None = None
-    entry: TraceRound | None = None
-
-    def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
-        self.entry, self.row = entry, row
+    client_bytes: int = 0
+    """Bytes that a client may have to remember after it."""
 
 
 class Stage:
@@ -68,20 +58,23 @@ class Stage:
     def rehearse(self, scenario: Scenario, policy: int) -> Rehearsed:
         """One round with the first seed."""
         learner, setup_s = self.learner(scenario)
-        seed, spec, sink = scenario.seeds[0], scenario.policies[policy], _Keep()
+        seed, spec = scenario.seeds[0], scenario.policies[policy]
+        rounds: list[FinishedRound] = []
         world = World(scenario.world, scenario.clients, seed, learner.flops_per_sample)
         began_s = perf_counter()
         training = Training(spec, learner, seed)
-        reason = drive(training, world, sink, lambda row: "one round", scenario.clients, seed)
+        reason = drive(training, world, rounds.append, lambda row: "one round", scenario.clients, seed)
         train_s, carry_s = perf_counter() - began_s, 0.0
-        if sink.entry is not None and why_live(scenario.world, spec) is None:
+        if rounds and why_live(scenario.world, spec) is None:
             again = World(scenario.world, scenario.clients, seed, learner.flops_per_sample)
             began_s = perf_counter()
-            drive(Replay([sink.entry]), again, _Keep(), lambda row: "one round", scenario.clients, seed)
+            replay = Replay([rounds[0].trace])
+            drive(replay, again, lambda finished: None, lambda row: "one round", scenario.clients, seed)
             carry_s = perf_counter() - began_s
             train_s = max(0.0, train_s - carry_s)
-        vectors = sum(len(rows) for store, rows in learner.snapshot().items() if store != "scratch")
-        return Rehearsed(sink.row, reason, setup_s, train_s, carry_s, vectors)
+        kept = [rows for store, held in learner.snapshot().items() if store != "scratch" for rows in held.values()]
+        client_bytes = sum(max(row.nbytes for row in rows.values()) for rows in kept)
+        return Rehearsed(rounds[0].row if rounds else None, reason, setup_s, train_s, carry_s, client_bytes)
 
 
 def evenly(things: Sequence[Scenario]) -> list[Scenario]:

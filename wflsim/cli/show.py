@@ -7,8 +7,9 @@ from collections.abc import Callable
 from rich.table import Table
 from rich.text import Text
 
-from wflsim.answer import cost, duration, interval, percent, si
-from wflsim.tables import Results
+from wflsim.analysis.formats import cost, duration, interval, percent, si
+from wflsim.analysis.legs import pooled, stragglers, worst_straggler
+from wflsim.analysis.tables import Results
 
 Show = Callable[[float], str]
 COLUMNS: tuple[tuple[str, str, Show], ...] = (
@@ -40,15 +41,12 @@ def summary_table(results: Results) -> Table:
         table.add_row(f"{heading}, last", *(interval(row, name, percent) for row in rows))
     table.add_row("round latency p50", *(interval(row, "latency_p50_s", duration) for row in rows))
     table.add_row("round latency p95", *(interval(row, "latency_p95_s", duration) for row in rows))
-    table.add_row("straggler (share of phases)", *(_straggler(results, row["policy"]) for row in rows))
+    table.add_row("straggler (share of its phases)", *(_straggler(results, row["policy"]) for row in rows))
     return table
 
 
 def _straggler(results: Results, policy: str) -> str:
-    """The client that most often kept a phase waiting, seed by seed the same or not."""
-    runs = results.world[results.world["policy"] == policy]
-    clients = runs["straggler"].dropna().astype(int)
-    if clients.empty:
-        return "-"
-    often = int(clients.mode().iloc[0])
-    return f"client {often} ({percent(float(runs['straggler_share'][clients.index][clients == often].mean()))})"
+    """The client that kept the most phases waiting over all seeds, and in what share of its phases."""
+    legs = results.legs[results.legs["policy"] == policy]
+    client, share = worst_straggler(pooled(stragglers(own) for _, own in legs.groupby("seed")))
+    return "-" if client is None else f"client {client} ({percent(share)})"

@@ -8,7 +8,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from wflsim.answer import percent
+from wflsim.analysis.formats import percent
 from wflsim.tune.choice import Candidate, Choice
 from wflsim.tune.costs import shown
 from wflsim.tune.study import Study

@@ -11,36 +11,32 @@ import typer
 from rich.console import Console
 
 from wflsim.cli.interrupt import interruptible
-from wflsim.cli.options import DataDir, use_data
-from wflsim.errors import ScenarioError
+from wflsim.cli.options import DataDir, FormerEngine, Overrides, PoolName, ScenarioFile, check_pool, use_data
 
 
 def tune(
-    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="A scenario file (YAML).")],
+    scenario: ScenarioFile,
     target: Annotated[float | None, typer.Option(help="Accuracy to reach, e.g. 0.8; default stop.target.")] = None,
     metric: Annotated[str | None, typer.Option(help="worst or average.")] = None,
     objective: Annotated[str | None, typer.Option(help="energy, time or cost.")] = None,
     tau: Annotated[str | None, typer.Option(help="Candidates, e.g. 5,10,15,20,25,30.")] = None,
     out_dir: Annotated[Path | None, typer.Option("--out", help="Where results go; default runs/NAME-tune.")] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY.PATH=VALUE", help="Change a key, e.g. --set radio.snr='5 dB'. Repeatable."),
-    ] = None,
+    overrides: Overrides = None,
     data_dir: DataDir = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one per core.")] = None,
-    engine: Annotated[str, typer.Option(help="local processes, or ray (an existing cluster).")] = "local",
+    pool: PoolName = "local",
+    engine: FormerEngine = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard earlier results in the folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the map as JSON, for scripts.")] = False,
 ) -> None:
     """Which number of local steps tau reaches the target for the least energy, time or cost, in every regime."""
     use_data(data_dir)
     from wflsim.cli.report import leave_report
-    from wflsim.experiment import RUNS
+    from wflsim.experiments.run import RUNS
     from wflsim.scenario import load, slug
     from wflsim.world.spec import remarks
 
-    if engine not in ("local", "ray"):
-        raise ScenarioError(f"--engine: got {engine!r}. Allowed: local, ray")
+    check_pool(pool, engine)
     given = {"stop.target.accuracy": target, "stop.target.metric": metric, "tune.objective": objective}
     settings = [f"{key}={value}" for key, value in given.items() if value is not None]
     if tau is not None:
@@ -52,7 +48,7 @@ def tune(
     for remark in remarks(loaded.world):
         console.print(remark, markup=False, highlight=False)
 
-    from wflsim.cli.heartbeat import heartbeat
+    from wflsim.cli.progress import shown
     from wflsim.tune.folder import tables
     from wflsim.tune.folder import tune as ask
     from wflsim.tune.words import answer
@@ -60,8 +56,8 @@ def tune(
     def say(words: str) -> None:
         console.print(words, markup=False, highlight=False)
 
-    with interruptible(), heartbeat(console) as watch:
-        folder, found = ask(loaded, folder, workers, fresh, engine, say, watch)
+    with interruptible(), shown(console) as watch:
+        folder, found = ask(loaded, folder, workers, fresh, pool, say, watch)
     leave_report(console, [folder])
     if as_json:
         result = {"answer": answer(found), "notes": found.notes, "folder": str(folder)}

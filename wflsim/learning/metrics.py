@@ -1,4 +1,4 @@
-"""How fairly accuracy is spread over clients, and how much of the worst one is chance."""
+"""Fairness of accuracies over clients, and how low the worst of them would be by chance alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import numpy as np
 
 
 def metrics(accuracy: Sequence[float | None]) -> dict[str, float | None]:
-    """Average, worst, std (ddof 0), worst10 (mean of the lowest tenth), Jain's index, over clients that have tests."""
+    """Average, worst, std (ddof 0), worst10 (mean of the lowest tenth) and Jain's index of the clients' accuracies.
+
+    Clients without test samples (None) are left out; if there is no other, every metric is None.
+    """
     a = np.sort([value for value in accuracy if value is not None])
     if not len(a):
         return dict.fromkeys(("average", "worst", "std", "worst10", "jain"))
@@ -23,7 +26,7 @@ def metrics(accuracy: Sequence[float | None]) -> dict[str, float | None]:
 
 
 def worst_by_chance(average: float, test_samples: Sequence[int]) -> float:
-    """Expected worst accuracy if every client were right with probability `average`: no fairness can show above it.
+    """Expected worst accuracy if every client were right with probability `average`: what equal clients would show.
 
     With X_i ~ Binomial(n_i, average): E[min_i X_i/n_i] is the integral over x of prod_i P(X_i/n_i >= x).
     """

@@ -1,4 +1,4 @@
-"""Which model is trained, and how. Apart from the classes they configure only because those import torch."""
+"""Specs of models and of training. They stand apart from the classes they configure, because those import torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from wflsim.units import BASE, Means, Spec
+from wflsim.spec import BASE, Means, Spec
 
 Count = Annotated[int, Field(gt=0, le=1_000_000_000)]
 
@@ -17,14 +17,16 @@ class LinearSpec(Spec):
     """Softmax regression on the flattened input (the paper's MNIST model: 7,850 parameters)."""
 
     name: Literal["linear"]
+    """Chooses softmax regression."""
 
 
 class MlpSpec(Spec):
     """Fully connected layers with ReLU in between."""
 
     name: Literal["mlp"]
+    """Chooses fully connected layers."""
     hidden: Annotated[tuple[Count, ...], Field(max_length=1000)] = (64,)
-    """Width of each hidden layer."""
+    """Number of units of each hidden layer."""
 
 
 class CnnSpec(Spec):
@@ -34,32 +36,36 @@ class CnnSpec(Spec):
     """
 
     name: Literal["cnn"]
+    """Chooses the paper's convolutional network."""
 
 
 class ResNet18LastSpec(Spec):
     """The paper's Fashion-MNIST model: ImageNet's ResNet18, only a last 512 x classes layer of which is trained."""
 
     name: Literal["resnet18_last"]
+    """Chooses the last layer of a pretrained ResNet18."""
     size: Annotated[int, Field(ge=1, le=512)] | None = None
-    """Side of the backbone's input in pixels; None: the images' own, without resizing."""
+    """Side in pixels to which images are resized for the backbone; null: their own."""
 
 
 class ModuleSpec(Spec):
     """A torch module of the user's own: takes samples [b, ...], returns logits [b, classes]."""
 
     name: Literal["module"]
+    """Chooses a torch module of your own."""
     module: Annotated[str, Field(pattern=r"^\w+(\.\w+)*:\w+$"), Means("package.file:Class, such as my_models:Net")]
-    """`package.file:Class`: a file beside the scenario, in the working directory, or of an installed package."""
+    """Class of the module as `package.file:Class`, in a file beside the scenario, in the working directory, or of an
+    installed package."""
     arguments: dict[str, Any] = Field(default_factory=dict)
-    """Keyword arguments of its constructor."""
+    """Keyword arguments of the module's constructor."""
     folder: str | None = None
-    """Folder in which the module is looked for first. If not given: the scenario's, or the working directory, if the
-    module is there; otherwise it must be installed."""
+    """Folder in which the module is looked for first; null: the scenario's or the working directory if it is there,
+    otherwise it must be installed."""
 
     @model_validator(mode="before")
     @classmethod
     def _settle_the_folder(cls, given: Any) -> Any:
-        """Looked up while the scenario is read, so that another process or a later resume finds the same file."""
+        """Look for the folder while the scenario is read: other processes and a resumed run must find the same file."""
         if not isinstance(given, dict) or not isinstance(given.get("module"), str):
             return given
         asked = given.get("folder")
@@ -106,11 +112,14 @@ class TrainSpec(Spec):
     batch: Count = 32
     """Samples per minibatch; a client with fewer uses all it has."""
     dtype: Literal["float32", "float64"] = "float32"
+    """Number format of models and samples; what is sent costs 32 bits per value with either."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """auto: cuda where there is one."""
+    """Device that trains; auto: cuda where there is one."""
     replacement: bool = False
-    """False: batches are successive slices of a shuffled pass over the client's data; True: independent draws."""
+    """How minibatches are drawn. False: successive slices of a shuffled pass over the client's samples; True:
+    independent draws."""
     quantise: Literal[4, 8, 16] | None = None
-    """Bits per value of every vector sent, up and down, by stochastic rounding; None: 32, as computed."""
-    engine: Literal["auto", "threads", "vmap"] = "auto"
-    """threads: one client at a time in each thread; vmap: the whole cohort at once; auto: the faster for the model."""
+    """Bits per value of every vector sent, up and down, by stochastic rounding; null: 32, as computed."""
+    gradients: Literal["auto", "threads", "vmap"] = "auto"
+    """How gradients are computed. threads: one client at a time in each thread; vmap: the whole cohort at once; auto:
+    the fastest for the model."""

@@ -43,13 +43,13 @@ class AFL(Policy):
     tau: Literal[1] = 1
     """One gradient per round: AFL has no local steps."""
     eta_w: DecayingStep = 0.1
-    """Step of the model."""
+    """Learning rate of the model."""
     eta_lambda: DecayingCoefficient = 5e-3
-    """Step of the dual variable; the released code's 0.1 moves lambda onto one client within a round."""
+    """Step of the dual variable lambda; the released code's 0.1 moves lambda onto one client within a round."""
     floor: Floor = 0.0
-    """lambda_i >= floor/N."""
+    """Least value of the dual variable, in parts of 1/N: lambda_i >= floor/N."""
     eval_model: Evaluated = "average"
-    """Evaluate the last server model, or the mean of all of them."""
+    """Model that is evaluated: the server's last one, or the average of those of all rounds."""
 
     def start(self, w: Tensor, d: Sequence[int]) -> State:
         return State(w, np.full(len(d), 1 / len(d)), w)

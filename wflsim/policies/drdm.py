@@ -39,20 +39,25 @@ class DRDM(Policy):
     needs: ClassVar[str] = "memory of 1v per client"
     name: Literal["drdm"] = "drdm"
     m: Count
+    """Clients drawn per round, in either phase."""
     eta: Step = 0.05
     """Learning rate."""
     mu: Coefficient = 0.5
-    """Dynamic regularisation; keep mu*eta*tau <= 1."""
+    """Strength of the dynamic regularisation; keep mu*eta*tau <= 1."""
     gamma: Coefficient = 5e-4
-    """Step of the dual variable."""
+    """Step of the dual variable lambda."""
     floor: Floor = 0.03
-    """lambda_i >= floor/N."""
+    """Least value of the dual variable, in parts of 1/N: lambda_i >= floor/N."""
     scheme: Scheme = "sequential"
+    """How clients are drawn by lambda; `wflsim list scheme` describes each."""
     snapshot: Literal["post_step", "pre_step"] = "post_step"
-    """z_i is the iterate after step t' (the paper) or before it (FedTorch's DRFA)."""
+    """Snapshot z_i: the iterate after the random step t' (the paper) or before it (FedTorch's DRFA)."""
     dual_loss: Literal["minibatch", "full"] = "minibatch"
+    """Samples on which the second phase takes the losses that move lambda: a minibatch, or all of each client's."""
     freeze_g: bool = False
+    """Ablation: the clients' gradient memories g_i stay 0."""
     freeze_c: bool = False
+    """Ablation: the server does not correct the model by c/mu."""
 
     @model_validator(mode="after")
     def _divisors(self) -> Self:

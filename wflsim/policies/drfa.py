@@ -47,19 +47,19 @@ class DRFA(Policy):
     eta: DecayingStep = 0.05
     """Learning rate."""
     gamma: DecayingCoefficient = 5e-4
-    """Step of the dual variable."""
+    """Step of the dual variable lambda."""
     floor: Floor = 0.03
-    """lambda_i >= floor/N."""
+    """Least value of the dual variable, in parts of 1/N: lambda_i >= floor/N."""
     scheme: Scheme = "sequential"
-    """How D is drawn by lambda."""
+    """How clients are drawn by lambda; `wflsim list scheme` describes each."""
     start_lambda: Literal["uniform", "data"] = "uniform"
-    """lambda at first: 1/N, or by sample counts."""
+    """Dual variable lambda at first: 1/N for each client, or in proportion to its samples."""
     snapshot: Literal["post_step", "pre_step"] = "post_step"
-    """z_i is the iterate after step t' (the paper) or before it (the released code)."""
+    """Snapshot z_i: the iterate after the random step t' (the paper) or before it (the released code)."""
     dual_loss: Literal["minibatch", "full"] = "minibatch"
-    """Samples on which the losses of the second phase are taken."""
+    """Samples on which the second phase takes the losses that move lambda: a minibatch, or all of each client's."""
     eval_model: Evaluated = "server"
-    """Evaluate the last server model, or the mean of all of them."""
+    """Model that is evaluated: the server's last one, or the average of those of all rounds."""
 
     def start(self, w: Tensor, d: Sequence[int]) -> State:
         share = np.full(len(d), 1.0) if self.start_lambda == "uniform" else np.asarray(d, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""DualVariableUpdate: Algorithm 3 of DRDM, which is DRFA's second phase (Deng et al. 2020, arXiv:2102.12660).
+"""The second phase of DRFA and DRDM, which updates the dual variable lambda (DRDM's Algorithm 3; Deng et al. 2020).
 
     lam = yield from dual_update(lam, w_t, step=tau * gamma, m=m, floor=floor / N)
 """
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 def _leaves_room(floor: float) -> float:
+    """The floor itself, provided that other than uniform lambdas remain."""
     if floor >= 1:
         left = "only the uniform lambda" if floor == 1 else "no lambda at all"
         raise ValueError(
@@ -30,11 +31,14 @@ def _leaves_room(floor: float) -> float:
 
 
 Floor = Annotated[float, Field(ge=0), AfterValidator(_leaves_room)]
-"""The least lambda_i is floor/N."""
+"""Least lambda_i, in units of 1/N."""
 
 
 def dual_update(lam: Vector, w: Tensor, step: float, m: int, floor: float, full: bool = False) -> Round[Vector]:
-    """Ask m uniform clients for their loss at w; v_i = (N/m) loss_i for those who answered, else 0 (lines 3-8)."""
+    """Ask m uniformly drawn clients for their loss at w, and move lambda along v (lines 3-8).
+
+    v_i = (N/answers) loss_i for clients that answered, 0 for the others. `full`: losses on all training samples.
+    """
     N = len(lam)
     U, _ = yield Draw(m)
     got = yield Gather([Ask(U, full_loss if full else minibatch_loss, shared={"w": w})])
@@ -47,8 +51,10 @@ def dual_update(lam: Vector, w: Tensor, step: float, m: int, floor: float, full:
 
 
 def minibatch_loss(me: Me, w: Tensor) -> Mapping[str, Tensor]:
+    """Client half: the loss at w on one minibatch."""
     return {"loss": me.f(w)}
 
 
 def full_loss(me: Me, w: Tensor) -> Mapping[str, Tensor]:
+    """Client half: the loss at w on all training samples."""
     return {"loss": me.f(w, on=me.everything)}

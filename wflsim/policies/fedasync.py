@@ -42,19 +42,20 @@ class FedAsync(Policy):
 
     name: Literal["fedasync"] = "fedasync"
     m: Count
-    """Tasks under way at once."""
+    """Orders under way at once."""
     eta: Step = 0.05
     """Learning rate."""
     rho: Coefficient = 0.005
-    """Proximal term rho/2 |y - w_t|^2 of the local objective."""
+    """Strength of the proximal term rho/2 |y - w_t|^2 of the local objective."""
     alpha: Annotated[Share, Field(gt=0)] = 0.6
-    """Weight of a fresh model in the mix."""
+    """Weight of a model without staleness in the server's mix."""
     staleness: Literal["constant", "polynomial", "hinge"] = "polynomial"
-    """s(k): 1, (k+1)^-a, or 1 up to b and 1/(a(k-b)+1) beyond."""
+    """Factor s(k) on that weight at a staleness of k versions: 1 (constant), (k+1)^-a (polynomial), or 1 up to b and
+    1/(a(k-b)+1) beyond (hinge)."""
     a: Coefficient = 0.5
-    """Of s(k); the paper's hinge has 10."""
+    """Parameter a of the staleness factor; the paper's hinge has 10."""
     b: Coefficient = 4.0
-    """Of the hinge."""
+    """Staleness in versions up to which the hinge leaves the weight as it is."""
 
     def start(self, w: Tensor, d: Sequence[int]) -> State:
         return State(w, t=0, busy=0)

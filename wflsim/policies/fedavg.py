@@ -3,18 +3,21 @@ AISTATS 2017, arXiv:1602.05629, Algorithm 1.
 Local SGD. S. U. Stich, "Local SGD Converges Fast and Communicates Little", ICLR 2019, arXiv:1805.09767: the same with
 all clients and uniform weights.
 
-Deviations: tau local steps instead of epochs. Weights are uniform by default, as in the DRDM paper's comparison;
-`weights: data` gives n_k over the sum of the *received* n_k, the normalisation that the printed algorithm lacks.
+Deviations: tau local steps instead of epochs (with `tau_min`, a number of its own for each client). Weights are uniform
+by default, as in the DRDM paper's comparison; `weights: data` gives n_k over the sum of the *received* n_k, the
+normalisation that the printed algorithm lacks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Policy, Rng, Round, Step, moved, received
+from wflsim.exchange import Ask, Draw, Gather, Me, Reply, Weights
+from wflsim.policies.base import Rng, Round, Step, moved, received
+from wflsim.policies.work import UnequalWork
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,7 +29,7 @@ class State:
     d: tuple[int, ...]
 
 
-class FedAvg(Policy):
+class FedAvg(UnequalWork):
     """Average the models of m clients after tau local SGD steps each."""
 
     paper: ClassVar[str] = "McMahan et al. 2017, arXiv:1602.05629"
@@ -37,23 +40,27 @@ class FedAvg(Policy):
     eta: Step = 0.05
     """Learning rate."""
     weights: Literal["uniform", "data"] = "uniform"
-    """Mean of the received models, or by their sample counts."""
+    """Weights of the received models in the average: uniform, or in proportion to the clients' samples."""
 
     def start(self, w: Tensor, d: Sequence[int]) -> State:
         return State(w, tuple(d))
 
     def round(self, x: State, s: int, rng: Rng) -> Round[State]:
+        got, a = yield from self.updates(x, rng)
+        return replace(x, w=moved(received(got, "w"), got, "y", a)) if got else x
+
+    def updates(self, x: State, rng: Rng) -> Round[tuple[list[Reply], Weights]]:
+        """The models that a cohort sent back, and the weight of each client."""
         D, a = yield Draw(self.m or len(x.d))
         if self.weights == "data":
             a = {i: x.d[i] / sum(x.d[j] for j in D) for i in D}
-        got = yield Gather([Ask(D, self.local_steps, shared={"w": x.w}, models_up=1)])
-        if not got:
-            return x
-        return replace(x, w=moved(received(got, "w"), got, "y", a))
+        work = partial(self.local_steps, tau=self.allotted(D, len(x.d), rng))
+        got = yield Gather([Ask(D, work, shared={"w": x.w}, models_up=1)])
+        return got, a
 
-    def local_steps(self, me: Me, w: Tensor) -> Mapping[str, Tensor]:
+    def local_steps(self, me: Me, w: Tensor, tau: Mapping[int, int]) -> Mapping[str, Tensor]:
         y = me.fresh(w)
-        for _ in range(self.tau):
+        for _ in me.steps([tau[i] for i in me.clients], y):
             me.descend(y, self.eta)
         return {"y": y}
 

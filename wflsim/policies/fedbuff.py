@@ -44,17 +44,17 @@ class FedBuff(Policy):
 
     name: Literal["fedbuff"] = "fedbuff"
     m: Count
-    """Tasks under way at once."""
+    """Orders under way at once."""
     K: Count = 5
-    """Updates per server version."""
+    """Updates that the buffer holds before the server moves."""
     eta: Step = 0.05
-    """Client learning rate."""
+    """Learning rate of the clients."""
     eta_g: Step = 1.0
-    """Server learning rate."""
+    """Learning rate of the server."""
     a: Coefficient = 0.5
-    """Staleness weight s(k) = (1 + k)^-a."""
+    """Exponent a of the weight s(k) = (1 + k)^-a of an update that is k versions old."""
     dispatch: Literal["immediate", "after_flush"] = "immediate"
-    """When a freed slot gets its next task."""
+    """When the next order is sent after a reply: at once, or after the server has moved."""
 
     def start(self, w: Tensor, d: Sequence[int]) -> State:
         return State(w, 0, w.new_zeros(w.shape), n=0, busy=0)

@@ -43,15 +43,15 @@ class FedDyn(Policy):
     eta: Step = 0.05
     """Learning rate."""
     mu: Annotated[float, Field(gt=0, le=1e6)] = 0.5
-    """Dynamic regularisation, the paper's alpha; keep mu*eta*tau <= 1."""
+    """Strength of the dynamic regularisation, the paper's alpha; keep mu*eta*tau <= 1."""
     sampling: Literal["uniform", "bernoulli"] = "uniform"
-    """Exactly m clients, or each with probability m/N."""
+    """How clients are drawn: exactly m, or each with probability m/N."""
     eval_model: Literal["server", "mean"] = "server"
-    """Evaluate w, or the mean of the received models before the correction by c."""
+    """Model that is evaluated: the server's w, or the mean of the received models before the correction by c."""
     freeze_g: bool = False
-    """g_i stays 0."""
+    """Ablation: the clients' gradient memories g_i stay 0."""
     freeze_c: bool = False
-    """No correction by c/mu."""
+    """Ablation: the server does not correct the model by c/mu."""
 
     def start(self, w: Tensor, d: Sequence[int]) -> State:
         return State(w, w.new_zeros(w.shape), len(d), w)

@@ -2,17 +2,20 @@
 
 Deviations: tau local steps instead of a gamma-inexact solution. The paper draws by p_k and takes the plain mean, its
 released code draws uniformly and weights by n_k: the code's way is the default, `sampling: data` with `weights:
-uniform` is the paper's. Stragglers' partial work is not modelled: who is late is late.
+uniform` is the paper's. Partial work, which the paper aggregates and FedAvg would drop: with `tau_min` every client
+takes tau_min..tau steps (the code: 1 to E - 1 epochs for a part of the cohort). Who is late is late all the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, moved, received
+from wflsim.policies.base import Coefficient, Rng, Round, Step, moved, received
+from wflsim.policies.work import UnequalWork
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,7 +27,7 @@ class State:
     d: tuple[int, ...]
 
 
-class FedProx(Policy):
+class FedProx(UnequalWork):
     """FedAvg whose clients are held near the global model by a proximal term."""
 
     paper: ClassVar[str] = "Li et al. 2020, arXiv:1812.06127"
@@ -35,11 +38,11 @@ class FedProx(Policy):
     eta: Step = 0.05
     """Learning rate."""
     mu: Coefficient = 0.1
-    """Proximal term mu/2 |y - w|^2."""
+    """Strength of the proximal term mu/2 |y - w|^2 of the local objective."""
     weights: Literal["data", "uniform"] = "data"
-    """Mean by the sample counts of the received models, or plain."""
+    """Weights of the received models in the average: in proportion to the clients' samples, or uniform."""
     sampling: Literal["uniform", "data"] = "uniform"
-    """Draw clients alike, or in proportion to their samples."""
+    """How clients are drawn: uniformly, or in proportion to their samples."""
 
     def start(self, w: Tensor, d: Sequence[int]) -> State:
         return State(w, tuple(d))
@@ -48,14 +51,15 @@ class FedProx(Policy):
         D, a = yield Draw(self.m or len(x.d), by=x.d if self.sampling == "data" else None)
         if self.weights == "data":
             a = {i: x.d[i] / sum(x.d[j] for j in D) for i in D}
-        got = yield Gather([Ask(D, self.local_steps, shared={"w": x.w}, models_up=1)])
+        work = partial(self.local_steps, tau=self.allotted(D, len(x.d), rng))
+        got = yield Gather([Ask(D, work, shared={"w": x.w}, models_up=1)])
         if not got:
             return x
         return replace(x, w=moved(received(got, "w"), got, "y", a))
 
-    def local_steps(self, me: Me, w: Tensor) -> Mapping[str, Tensor]:
+    def local_steps(self, me: Me, w: Tensor, tau: Mapping[int, int]) -> Mapping[str, Tensor]:
         y = me.fresh(w)
-        for _ in range(self.tau):
+        for _ in me.steps([tau[i] for i in me.clients], y):
             # y <- y - eta (grad + mu (y - w))
             me.descend(y, self.eta, w, pull=self.eta * self.mu)
         return {"y": y}

@@ -49,17 +49,17 @@ class LambdaDRDM(Policy):
     eta: DecayingStep = 0.05
     """Learning rate."""
     kappa: Step = 2.0
-    """The largest N lambda_i that is taken at full step."""
+    """Largest N lambda_i with which a client takes full steps."""
     mu: Annotated[float, Field(gt=0, le=1e6)] = 0.5
-    """Dynamic regularisation; keep mu*eta*tau <= 1."""
+    """Strength of the dynamic regularisation; keep mu*eta*tau <= 1."""
     gamma: DecayingCoefficient = Decay(start=5e-4)
-    """Step of the dual variable."""
+    """Step of the dual variable lambda."""
     floor: Floor = 0.0
-    """lambda_i >= floor/N; nobody is drawn by lambda, so zeros do no harm."""
+    """Least value of the dual variable, in parts of 1/N: lambda_i >= floor/N; by default none is needed."""
     dual_loss: Literal["minibatch", "full"] = "minibatch"
-    """Samples on which the losses of the second phase are taken."""
+    """Samples on which the second phase takes the losses that move lambda: a minibatch, or all of each client's."""
     eval_model: Evaluated = "server"
-    """Evaluate the last server model, or the mean of all of them."""
+    """Model that is evaluated: the server's last one, or the average of those of all rounds."""
 
     def start(self, w: Tensor, d: Sequence[int]) -> State:
         return State(w, w.new_zeros(w.shape), np.full(len(d), 1 / len(d)), w)

@@ -1,8 +1,8 @@
-"""Who is drawn, and with which aggregation weight: selection as a race.
+"""Draws of clients by lambda, and the aggregation weight of each: selection as a race.
 
 Client i draws E_i ~ Exp(1) from a stream of its own; the m smallest E_i/lambda_i are a draw without replacement in
-proportion to lambda, and the uniform draw is lambda = 1. So the draw is equivariant under renaming clients, and two
-policies that should select the same cohort do: DRDM with uniform lambda selects exactly FedDyn's.
+proportion to lambda, and the uniform draw is lambda = 1. So renaming clients renames the cohort and changes nothing
+else, and two policies that should select the same cohort do: DRDM with uniform lambda selects exactly FedDyn's.
 
 | scheme             | cohort                                   | a_i                       |
 |--------------------|------------------------------------------|---------------------------|
@@ -24,14 +24,18 @@ from numpy.typing import NDArray
 from wflsim.exchange import Draw, Weights
 
 Vector = NDArray[np.float64]
+"""[N] one number per client."""
 Race = Callable[[int], Vector]
-"""race(j): the j-th vector of N standard exponentials of this Draw, entry i belonging to client i."""
+"""race(j) is the j-th vector of N standard exponentials of this Draw; entry i belongs to client i."""
 NOTHING = 1e-15
-"""A share of lambda that is a rounding error, not a probability."""
+"""Shares of lambda up to this are rounding errors and count as zero."""
 
 
 def pick(draw: Draw, race: Race, eligible: Sequence[int]) -> tuple[list[int], Weights]:
-    """(D, a) for a Draw among the eligible clients; D is sorted, never longer than what lambda > 0 allows."""
+    """Carry out a Draw among the eligible clients: (D, a), the sorted cohort and the weight of each client in it.
+
+    D has fewer than m clients if lambda is positive for fewer.
+    """
     E = race(0)
     N = len(E)
     there = list(eligible)
@@ -61,14 +65,14 @@ def pick(draw: Draw, race: Race, eligible: Sequence[int]) -> tuple[list[int], We
 
 
 def fastest(E: Vector, lam: Vector, m: int) -> list[int]:
-    """The (at most) m clients with the smallest E_i/lambda_i; lambda_i = 0 never arrives."""
+    """The m clients with the smallest E_i/lambda_i, sorted; clients with lambda_i = 0 are never among them."""
     runners = np.flatnonzero(lam > 0)
     finish = E[runners] / lam[runners]
     return sorted(runners[np.argsort(finish, kind="stable")[:m]].tolist())
 
 
 def inclusion(lam: Vector, m: int) -> Vector:
-    """pi_i = min(1, m lambda_i), what is cut off given to the others in proportion, until none exceeds 1."""
+    """Inclusion probabilities pi_i = min(1, m lambda_i); what is cut off goes to the others in proportion."""
     m = min(m, int((lam > 0).sum()))
     sure = np.zeros(len(lam), dtype=bool)
     while True:
@@ -82,7 +86,7 @@ def inclusion(lam: Vector, m: int) -> Vector:
 
 
 def madow(pi: Vector, E: Vector, start: float) -> list[int]:
-    """Systematic sampling: clients in random order (that of E) laid end to end, one hit per unit from `start` on."""
+    """Madow's systematic sampling: intervals of length pi_i in the order of E, hit once per unit from `start` on."""
     order = np.argsort(E, kind="stable")
     ends = np.cumsum(pi[order])
     m = round(float(ends[-1]))

@@ -43,11 +43,11 @@ class SCAFFOLD(Policy):
     eta_g: Step = 1.0
     """Global learning rate."""
     option: Literal["I", "II"] = "II"
-    """c_i: gradient over all local data at w (I), or mean of the gradients along the local path (II)."""
+    """Control variate c_i: the gradient over all local data at w (I), or the mean along the local path (II)."""
     compact_uplink: bool = False
-    """Send dy only; the server knows the rest."""
+    """Whether clients send the model's change only, from which the server computes that of c_i."""
     freeze_c: bool = False
-    """c and c_i stay 0."""
+    """Ablation: the control variates c and c_i stay 0."""
 
     @model_validator(mode="after")
     def _reconstructible(self) -> Self:

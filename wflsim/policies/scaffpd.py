@@ -48,21 +48,21 @@ class SCAFFPD(Policy):
     eta_l: DecayingStep = 0.05
     """Local learning rate."""
     eta_g: Step = 1.0
-    """Global learning rate: tau_x = J eta_l eta_g."""
+    """Global learning rate: the server's step is tau_x = J eta_l eta_g, J being tau."""
     sigma: DecayingCoefficient = 5e-3
-    """Step of the dual variable."""
+    """Step of the dual variable lambda."""
     theta: Coefficient = 1.0
-    """Extrapolation of the losses."""
+    """Factor theta by which the losses are extrapolated."""
     psi: Literal["none", "chi2"] = "none"
-    """Regularisation of lambda."""
+    """Regularisation of the dual variable lambda: none, or chi-squared around uniform weights."""
     rho: Coefficient = 0.1
-    """Strength of chi2."""
+    """Strength of the regularisation chi2."""
     loss: Literal["full", "minibatch"] = "full"
-    """L_i on all local data (a pass of its own), or on the minibatch of c_i."""
+    """Samples on which the losses are taken: all of each client's (a pass of its own), or the minibatch of c_i."""
     absent: Literal["stale", "ipw"] = "stale"
-    """Losses of clients not heard (m < N)."""
+    """Losses of clients that were not heard (m < N): their last ones, or weighted by inverse probability (ipw)."""
     eval_model: Evaluated = "server"
-    """Evaluate the last server model, or the mean of all of them."""
+    """Model that is evaluated: the server's last one, or the average of those of all rounds."""
 
     def start(self, w: Tensor, d: Sequence[int]) -> State:
         return State(w, np.full(len(d), 1 / len(d)), np.empty(0), w)

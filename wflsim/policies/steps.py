@@ -1,4 +1,4 @@
-"""Step sizes that decay, and the average iterate: what convergence theory asks for and practice often leaves out.
+"""Step sizes that decay over rounds, and the average of all server models: what convergence theorems ask for.
 
 A step is a number, or `{start: 5.0e-4, power: 0.5, after: 200}`, which is start / (1 + s/after)^power in round s. The
 schedule is agreed in advance, so it costs no bits: the server hands the value to the client half when it asks.
@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from wflsim.policies.base import Coefficient, Count, Step
-from wflsim.units import Spec
+from wflsim.spec import Spec
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 class Decay(Spec):
-    """start / (1 + s/after)^power."""
+    """A step size that decays over rounds s as start / (1 + s/after)^power."""
 
     start: Step
-    """The step of round 0."""
+    """Step size of round 0."""
     power: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Exponent of the decay."""
     after: Count = 200
-    """Rounds until the decay sets in."""
+    """Number of rounds after which the step size has fallen by the factor 2^power."""
 
 
 DecayingStep = Step | Decay
@@ -34,10 +35,10 @@ Evaluated = Literal["server", "average"]
 
 
 def at(step: float | Decay, s: int) -> float:
-    """The step of round s."""
+    """Step size of round s."""
     return step.start / (1 + s / step.after) ** step.power if isinstance(step, Decay) else step
 
 
 def evaluated(which: Evaluated, mean: Tensor, w: Tensor, s: int) -> Tensor:
-    """What to evaluate after round s, given that of the round before and the new server model."""
+    """Model to evaluate after round s: the new server model w, or the mean of all, of which `mean` has those before."""
     return w if which == "server" else mean + (w - mean) / (s + 1)

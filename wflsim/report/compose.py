@@ -1,21 +1,106 @@
-"""Which charts and tables make the page, in the order a reader asks for them."""
+"""From folders to a page: everything is read and derived once, then charts and tables in the order a reader asks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
 
-from wflsim.report.charts import accuracy, clients, energy, latency, regimes, tuning
+import pandas as pd
+
+from wflsim.analysis.joining import Comparison, Part, join
+from wflsim.errors import StoreError
+from wflsim.report.charts import accuracy, clients, devices, regimes, tuning
 from wflsim.report.charts.chart import Chart
-from wflsim.report.material import Material
 from wflsim.report.page import Headline, Page, Section, crumbs, source
-from wflsim.report.regime_words import sweep_opening, sweep_warnings, tune_opening, tune_warnings
-from wflsim.report.series import short_names
+from wflsim.report.series import Series, series_of, short_names
+from wflsim.report.source import Folder
+from wflsim.report.story import Story, story, within_budget
+from wflsim.report.sweep import Sweep, read_sweep, sweep_opening, sweep_warnings
 from wflsim.report.tabular import Table, comparison, pairs, sweep_table, tune_table
+from wflsim.report.tuning import Tune, read_tune, tune_opening, tune_warnings
 from wflsim.report.wording import missing, opening, warnings
+
+T = TypeVar("T")
+
+
+@dataclass
+class Material:
+    """Everything read and derived from the folders of one report; the page and the figures both draw from it."""
+
+    folders: list[Folder] = field(default_factory=list)
+    """All folders that have something to show."""
+    runs: list[Folder] = field(default_factory=list)
+    """Those of them that hold the runs of one regime."""
+    series: list[Series] = field(default_factory=list)
+    """The policies of those folders."""
+    stories: dict[Series, Story] = field(default_factory=dict)
+    """What the legs of each policy say, where it has legs."""
+    sweeps: list[tuple[Folder, Sweep]] = field(default_factory=list)
+    tunes: list[tuple[Folder, Tune]] = field(default_factory=list)
+    joined: Comparison | None = None
+    """The run folders as `wflsim compare` joins them, where there are several."""
+    missing: list[str] = field(default_factory=list)
+    """Sentences about folders of which nothing could be used."""
+
+
+def gather(paths: Sequence[Path]) -> Material:
+    """Read all folders; StoreError, naming every reason, if none of them has anything to show."""
+    held = Material()
+    for path in paths:
+        try:
+            folder = Folder(path)
+        except StoreError as error:
+            held.missing.append(str(error))
+            continue
+        if folder.kind == "sweep":
+            useful = _keep(held.sweeps, folder, read_sweep(folder))
+        elif folder.kind == "tune":
+            useful = _keep(held.tunes, folder, read_tune(folder))
+        else:
+            useful = bool(folder.run_folders)
+            if useful:
+                held.runs.append(folder)
+        if useful:
+            held.folders.append(folder)
+        else:
+            held.missing += [f"{path}: nothing to show", *folder.missing]
+    if not held.folders:
+        raise StoreError("nothing to report: " + "; ".join(held.missing[:8] or ["no folder was given"]))
+    held.series = series_of(held.runs)
+    if parts := [part for folder in held.runs for part in _parts(folder)] if len(held.runs) > 1 else []:
+        held.joined = join(parts)
+    held.stories = {each: told for each in held.series if (told := story(each))}
+    for folder in held.runs:
+        rows = [row for each, told in held.stories.items() if each.folder is folder for row in told.world]
+        if rows:
+            folder.world = pd.DataFrame(rows)
+    for told, kept in zip(
+        held.stories.values(), within_budget([s.windows for s in held.stories.values()]), strict=True
+    ):
+        told.windows = kept
+    return held
+
+
+def _parts(folder: Folder) -> Iterator[Part]:
+    """The folder's policies; none if its scenario is lost, because then nobody knows which regime it is."""
+    policies = folder.scenario.get("policies")
+    named = isinstance(policies, list) and len(policies) == len(folder.labels)
+    known = dict(zip(folder.labels, policies, strict=True)) if named and policies else {}
+    for label, runs in folder.runs.groupby("policy", sort=False):
+        if folder.scenario:
+            yield Part(folder.folder.resolve().name, folder.scenario, str(label), known.get(str(label), {}), runs)
+
+
+def _keep(kept: list[tuple[Folder, T]], folder: Folder, read: T | None) -> bool:
+    if read is not None:
+        kept.append((folder, read))
+    return read is not None
 
 
 def compose(material: Material) -> Page:
-    """The page of one folder, or of several side by side."""
+    """Make the page of one folder, or of several side by side."""
     names = dict(zip(material.folders, short_names(material.folders), strict=True))
     several = len(names) > 1
     page = Page(" · ".join(dict.fromkeys(names.values())), crumbs(material.folders))
@@ -58,8 +143,8 @@ def compose(material: Material) -> Page:
 
 def _run_sections(material: Material) -> list[Section]:
     stories = material.stories
-    with_legs = [energy.energy_by_cause(stories), energy.energy_by_client(stories)] if stories else []
-    slow = [latency.latency(stories), latency.stragglers(stories)] if stories else []
+    with_legs = [devices.energy_by_cause(stories), devices.energy_by_client(stories)] if stories else []
+    slow = [devices.latency(stories), devices.stragglers(stories)] if stories else []
     over = [clients.timeline(stories), clients.clients_over_rounds(stories)] if stories else []
     partition = clients.partition(next((folder.partitions for folder in material.runs if folder.partitions), {}))
     paired = pairs(material.joined) if material.joined and len(material.joined.pairs) else None
@@ -67,7 +152,7 @@ def _run_sections(material: Material) -> list[Section]:
         [
             ("Comparison", [comparison(material.series), paired]),
             ("Accuracy", [accuracy.accuracy(material.series)]),
-            ("Energy", [energy.pareto(material.series), *with_legs]),
+            ("Energy", [accuracy.pareto(material.series), *with_legs]),
             ("Latency", slow),
             ("Clients", [*over, partition]),
         ],

@@ -1,4 +1,4 @@
-"""The page itself: sections in the order a reader asks for them, rendered into one file."""
+"""The page itself: what it consists of, and how it is rendered into one self-contained file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 
 from wflsim.report.charts.chart import Chart, to_json
 from wflsim.report.source import Folder
-from wflsim.report.tabular import Cell, Table
+from wflsim.report.tabular import Entry, Table
 from wflsim.report.wording import Fact, Opening
 
 ASSETS = Path(__file__).parent / "assets"
 ROWS = 400
-"""Of one table on the page; a longer one would be slow to open and nobody would read it."""
+"""Rows of one table that the page shows; a longer one would be slow to open and nobody would read it."""
 COLUMNS = 10
-"""Of a table that fits a page 1080 pixels wide, intervals included."""
+"""Columns of a table that fits a page 1080 pixels wide, intervals included."""
 SPLIT_ROWS = 12
 """Rows of the longest table that is shown in parts."""
 
@@ -38,7 +38,7 @@ class Part:
     """Columns of a table that stand side by side."""
 
     heads: list[str]
-    rows: list[list[Cell]]
+    rows: list[list[Entry]]
 
 
 def parts(table: Table) -> list[Part]:
@@ -81,7 +81,7 @@ class Source:
 
 @dataclass
 class Page:
-    """Everything the template shows."""
+    """Everything that the template page.html.j2 shows."""
 
     title: str
     crumbs: str
@@ -102,7 +102,7 @@ class Page:
 
 
 def source(folder: Folder) -> Source:
-    """Versions, seeds, status, learner and carrier, and the resolved scenario as it lies in the folder."""
+    """Collect versions, seeds, status, learner and carrier, and the resolved scenario of one folder."""
     about = folder.about
     versions = about.get("versions")
     facts = [
@@ -123,7 +123,7 @@ def source(folder: Folder) -> Source:
 
 
 def render(page: Page) -> str:
-    """One self-contained HTML text."""
+    """The page as one HTML text that needs no other file and no network."""
     import jinja2
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs
@@ -147,18 +147,18 @@ def render(page: Page) -> str:
 
 
 def packed(script: str) -> str:
-    """gzip in base64, which the page unpacks: plotly is 4.8 MB as text and 2 MB like this, in every report."""
+    """A script as gzip in base64, which the page unpacks: plotly is 4.8 MB as text and 2 MB like this."""
     return b64encode(gzip.compress(script.encode(), 6, mtime=0)).decode()
 
 
 def unbroken(text: str) -> str:
-    """Numbers stay on the line of their unit."""
+    """Text in which a number and its unit stay on one line."""
     text = text.replace("τ = ", "τ\u00a0=\u00a0")
     return re.sub(r"(?<=\d) (?=(?:%|[GMkmu]?(?:J|s|bit|Hz|W)|min|h|d|dBm?)(?![A-Za-z]))", "\u00a0", text)
 
 
 def crumbs(folders: Sequence[Folder]) -> str:
-    """run, 2 policies, 5 seeds"""
+    """What the page is about in a few words, for example "run · 2 policies · 5 seeds"."""
     if len(folders) > 1:
         return f"comparison of {len(folders)} folders"
     folder = folders[0]

@@ -1,39 +1,28 @@
-"""Tables for the page, for CSV and for LaTeX: the same cells, shown three ways."""
+"""Tables for the page, for CSV and for LaTeX: the same entries, shown three ways."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from wflsim.answer import duration, is_bound, noise_floor, percent, si
-from wflsim.joining import Comparison, saving
-from wflsim.report.regimes import Sweep, Tune, short_key
+from wflsim.analysis.answer import noise_floor
+from wflsim.analysis.formats import Show, bits, cost_text, count, duration, is_bound, joules, percent
+from wflsim.analysis.joining import Comparison, saving
+from wflsim.analysis.ranking import records_of
+from wflsim.analysis.regimes import short_key
+from wflsim.analysis.tables import COSTS as TO_TARGET
 from wflsim.report.series import Series
-from wflsim.report.wording import cost_text
-from wflsim.tables import COSTS as TO_TARGET
+from wflsim.report.sweep import Sweep
+from wflsim.report.tuning import Tune
 
-Show = Callable[[float], str]
-
-
-def joules(value: float) -> str:
-    return si(value, "J")
-
-
-def bits(value: float) -> str:
-    return si(value, "bit")
-
-
-def count(value: float) -> str:
-    return "-" if not np.isfinite(value) else f"{value:.0f}" if value >= 100 else f"{value:.3g}"
-
-
-# what is asked first stands first: a wide table is cut off at the right
+TEX_SYMBOLS = str.maketrans({"τ": r"$\tau$", "λ": r"$\lambda$", "≥": r"$\geq$", "·": r"$\cdot$"})
+"""Characters that LaTeX fonts may not have."""
+# Columns as (name, heading, format). What is asked first stands first: a wide table is cut off at the right.
 COSTS: tuple[tuple[str, str, Show], ...] = (
     ("p_reach", "P(reach)", percent),
     ("energy_j", "energy", joules),
@@ -56,56 +45,65 @@ DETAILS: tuple[tuple[str, str, Show], ...] = (
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What is read, what is sorted by, and the interval."""
+class Entry:
+    """One entry of a table."""
 
     text: str
+    """What is read."""
     value: float | str
+    """What is sorted by, and what a CSV file holds."""
     range: str = ""
+    """The interval in brackets; empty if there is none."""
     low: float = np.nan
     high: float = np.nan
 
 
 @dataclass(frozen=True)
 class Table:
-    """`names` are the CSV columns; a column with `spread` true has two more, _low and _high."""
+    """A table as the page, a CSV file and LaTeX show it."""
 
     id: str
+    """Name of the element on the page, and of the files."""
     title: str
     note: str
+    """What to know about its columns, in sentences."""
     names: list[str]
+    """Columns of the CSV file."""
     heads: list[str]
+    """Headings on the page and in LaTeX."""
     spread: list[bool]
-    rows: list[list[Cell]]
+    """Per column, whether it holds means with intervals: then the CSV file has two more columns, _low and _high."""
+    rows: list[list[Entry]]
 
     def csv(self) -> str:
-        """Full precision."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([n for name, wide in zip(self.names, self.spread, strict=True) for n in _columns(name, wide)])
-        for row in self.rows:
-            writer.writerow([v for cell, wide in zip(row, self.spread, strict=True) for v in _values(cell, wide)])
-        return out.getvalue()
+        """Every number in full precision; empty where it is not known."""
+        columns: dict[str, list[float | str]] = {}
+        for number, (name, wide) in enumerate(zip(self.names, self.spread, strict=True)):
+            entries = [row[number] for row in self.rows]
+            columns[name] = [entry.value for entry in entries]
+            if wide:
+                columns[f"{name}_low"] = [entry.low for entry in entries]
+                columns[f"{name}_high"] = [entry.high for entry in entries]
+        return pd.DataFrame(columns).replace([np.inf, -np.inf], np.nan).to_csv(index=False)
 
     def latex(self) -> str:
-        """booktabs; the interval in brackets behind the mean."""
+        """A booktabs table with the interval in brackets behind the mean."""
+        texts = [[f"{entry.text} {entry.range}".strip() for entry in row] for row in self.rows]
         align = "".join("r" if wide else "l" for wide in self.spread)
-        lines = [rf"% needs \usepackage{{booktabs}}; {_tex(self.note)}", rf"\begin{{tabular}}{{{align}}}", r"\toprule"]
-        lines += [" & ".join(map(_tex, self.heads)) + r" \\", r"\midrule"]
-        for row in self.rows:
-            lines.append(" & ".join(_tex(f"{cell.text} {cell.range}".strip()) for cell in row) + r" \\")
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+        body = pd.DataFrame(texts, columns=self.heads).to_latex(index=False, escape=True, column_format=align)
+        note = self.note.replace("%", r"\%")
+        return f"% needs \\usepackage{{booktabs}}; {note}\n{body}".translate(TEX_SYMBOLS)
 
 
 def comparison(series: Sequence[Series]) -> Table:
-    """Policies (of one folder or several) side by side."""
+    """The policies of one folder or several side by side: one row each."""
     rows = [{**each.row, **_floor(each)} for each in series]
     columns = [entry for entry in (*COSTS, *FINALS, *DETAILS) if any(entry[0] in row for row in rows)]
     body = [
         [
             _word(each.label),
-            Cell(str(row["seeds"]), int(row["seeds"])),
-            *(_cell(row, name, show) for name, _, show in columns),
+            Entry(str(row["seeds"]), int(row["seeds"])),
+            *(_spread(row, name, show) for name, _, show in columns),
         ]
         for each, row in zip(series, rows, strict=True)
     ]
@@ -120,12 +118,12 @@ def comparison(series: Sequence[Series]) -> Table:
 
 
 def pairs(joined: Comparison) -> Table:
-    """What the best policy of each regime saves against every other one: the table of `wflsim compare`."""
+    """What the best policy of each regime saves against every other one, as `wflsim compare` prints it."""
     body = [
         [*(_word(str(row[key])) for key in joined.keys), _word(str(row["against"])), _word(str(row["policy"])),
-         Cell(str(row["common_seeds"]), int(row["common_seeds"])), Cell(saving(row), float(row["saved"])),
+         Entry(str(row["common_seeds"]), int(row["common_seeds"])), Entry(saving(row), float(row["saved"])),
          _word("yes" if row["told_apart"] else "no")]
-        for row in cast("list[dict[str, Any]]", joined.pairs.to_dict("records"))
+        for row in records_of(joined.pairs)
     ]  # fmt: skip
     note = (
         "Energy that the best policy of a regime saves (geometric mean over common seeds and its 95 % interval). Told "
@@ -143,12 +141,12 @@ def _floor(series: Series) -> dict[str, float]:
 
 
 def sweep_table(sweep: Sweep, prefix: str) -> Table:
-    """Every regime of every policy."""
+    """One row per regime and policy of a sweep."""
     columns = [entry for entry in (*COSTS, *FINALS, *DETAILS) if entry[0] in sweep.summary]
     body = [
         [*(_word(str(row[key])) for key in sweep.keys), _word(str(row["policy"])),
-         Cell(str(row["seeds"]), int(row["seeds"])),
-         *(_cell(row, name, show) for name, _, show in columns)]
+         Entry(str(row["seeds"]), int(row["seeds"])),
+         *(_spread(row, name, show) for name, _, show in columns)]
         for row in sweep.summary.to_dict("records")
     ]  # fmt: skip
     note = (
@@ -159,7 +157,7 @@ def sweep_table(sweep: Sweep, prefix: str) -> Table:
 
 
 def tune_table(tune: Tune, prefix: str) -> Table:
-    """tau* of every policy in every regime."""
+    """One row per policy and regime of a tuning map: tau* and what it costs."""
     body = []
     for row in tune.map.to_dict("records"):
         unit = str(row.get("unit", ""))
@@ -167,10 +165,10 @@ def tune_table(tune: Tune, prefix: str) -> Table:
         edge = "at the edge" if row["edge"] else ""
         body.append(
             [*(_word(str(row[key])) for key in tune.keys), _word(str(row["policy"])),
-             Cell(count(row["tau_star"]) if np.isfinite(row["tau_star"]) else "none", row["tau_star"]),
-             _word(within), _word(edge), _cell(row, "cost", partial(cost_text, unit=unit)),
-             _cell(row, "cost_unseen", partial(cost_text, unit=unit)),
-             Cell(percent(row["p_reach"]), row["p_reach"]), _word(row["could_win"])]
+             Entry(count(row["tau_star"]) if np.isfinite(row["tau_star"]) else "none", row["tau_star"]),
+             _word(within), _word(edge), _spread(row, "cost", partial(cost_text, unit=unit)),
+             _spread(row, "cost_unseen", partial(cost_text, unit=unit)),
+             Entry(percent(row["p_reach"]), row["p_reach"]), _word(row["could_win"])]
         )  # fmt: skip
     names = [*tune.keys, "policy", "tau_star", "within5", "edge", "cost", "cost_unseen", "p_reach", "could_win"]
     heads = [*map(short_key, tune.keys), "policy", "τ*", "τ within 5 %", "edge", "cost", "cost on unseen seeds",
@@ -184,18 +182,18 @@ def tune_table(tune: Tune, prefix: str) -> Table:
 
 
 def _table(
-    id: str, title: str, note: str, fixed: list[str], columns: Sequence[tuple[str, str, Show]], rows: list[list[Cell]]
+    id: str, title: str, note: str, fixed: list[str], columns: Sequence[tuple[str, str, Show]], rows: list[list[Entry]]
 ) -> Table:
     names = [*fixed, *(name for name, _, _ in columns)]
     heads = [*map(short_key, fixed), *(head for _, head, _ in columns)]
     return Table(id, title, note, names, heads, [False] * len(fixed) + [True] * len(columns), rows)
 
 
-def _cell(row: dict[Any, Any], name: str, show: Show) -> Cell:
+def _spread(row: dict[Any, Any], name: str, show: Show) -> Entry:
     value, low, high = (float(row.get(column, np.nan)) for column in (name, f"{name}_low", f"{name}_high"))
     bounds = _bounds(show(value), show(low), show(high)) if np.isfinite(low) else ""
     text = f"≥ {show(value)}" if name in TO_TARGET and is_bound(row) else show(value)
-    return Cell(text, value, bounds, low, high)
+    return Entry(text, value, bounds, low, high)
 
 
 def _bounds(mean: str, low: str, high: str) -> str:
@@ -205,27 +203,5 @@ def _bounds(mean: str, low: str, high: str) -> str:
     return f"[{low}, {high}]"
 
 
-def _word(text: str) -> Cell:
-    return Cell(text, text)
-
-
-def _columns(name: str, wide: bool) -> list[str]:
-    return [name, f"{name}_low", f"{name}_high"] if wide else [name]
-
-
-def _values(cell: Cell, wide: bool) -> list[Any]:
-    values = [cell.value, cell.low, cell.high] if wide else [cell.value]
-    return ["" if isinstance(value, float) and not np.isfinite(value) else value for value in values]
-
-
-def _tex(text: str) -> str:
-    escapes = {
-        "\\": r"\textbackslash{}",
-        "τ": r"$\tau$",
-        "λ": r"$\lambda$",
-        "≥": r"$\geq$",
-        "·": r"$\cdot$",
-        "^": r"\^{}",
-        "~": r"\~{}",
-    }
-    return "".join(escapes.get(c, rf"\{c}" if c in "&%$#_{}" else c) for c in text)
+def _word(text: str) -> Entry:
+    return Entry(text, text)

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from wflsim.answer import answer, duration, interval, is_bound, notes, percent, si, whole
-from wflsim.ranking import pair, ranked
+from wflsim.analysis.answer import answer, notes
+from wflsim.analysis.formats import duration, interval, is_bound, joules, percent, whole
+from wflsim.analysis.ranking import pair, ranked
 from wflsim.report.series import Series
 from wflsim.report.source import Folder
 
+ANECDOTE = "How sure: one seed is an anecdote. Run several to get intervals."
 MANY = 12
-"""Missing files that are named one by one; the rest is counted."""
+"""Number of missing files that are named one by one; the rest is counted."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Fact:
     title: str
     value: str
     range: str = ""
+    """The interval of the value in words; empty if it has none."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,14 @@ class Opening:
     """What the page begins with."""
 
     answer: str
+    """The answer in one sentence."""
     sure: str
+    """How sure it is, in one or two sentences."""
     facts: list[Fact]
 
 
 def opening(folder: Folder, series: Sequence[Series]) -> Opening:
-    """Of a run folder."""
+    """The answer of a run folder, how sure it is, and the numbers of its best policy."""
     ordered = ranked([each.row for each in series])
     best = ordered[0]
     reached = folder.target is not None and best["p_reach"] > 0
@@ -51,11 +56,11 @@ def opening(folder: Folder, series: Sequence[Series]) -> Opening:
 
 
 def how_sure(folder: Folder, ordered: Sequence[dict[str, Any]], reached: bool) -> str:
-    """One or two sentences: the number of seeds, and whether the nearest rival is told apart from the best."""
+    """Say how many seeds there are, and whether the nearest rival is told apart from the best."""
     best, *rivals = ordered
     seeds = int(best["seeds"])
     if seeds < 2:
-        return "How sure: one seed is an anecdote. Run several to get intervals."
+        return ANECDOTE
     text = f"How sure: {seeds} seeds."
     if not reached:
         return text
@@ -75,7 +80,7 @@ def how_sure(folder: Folder, ordered: Sequence[dict[str, Any]], reached: bool) -
 
 
 def warnings(folder: Folder) -> list[str]:
-    """Of a run folder: unfinished and diverged runs, missed targets, losses, the noise floor."""
+    """What to know before believing a run folder: unfinished and diverged runs, missed targets, losses, noise."""
     found = notes(folder)
     status = str(folder.about.get("status", ""))
     if status in ("running", "interrupted", "failed"):
@@ -84,24 +89,15 @@ def warnings(folder: Folder) -> list[str]:
 
 
 def missing(folders: Sequence[Folder]) -> list[str]:
-    """What could not be read, each file once."""
+    """Sentences about what could not be read, each file once."""
     found = list(dict.fromkeys(line for folder in folders for line in folder.missing))
     if len(found) <= MANY:
         return found
     return [*found[:MANY], f"and {len(found) - MANY} more files that are missing or damaged"]
 
 
-def cost_text(value: float, unit: str) -> str:
-    """A cost in the unit of a tuning map."""
-    if unit == "J":
-        return si(value, "J")
-    if unit == "s":
-        return duration(value)
-    return f"{value:.4g} {unit}".strip() if np.isfinite(value) else "-"
-
-
 def _fact(title: str, row: dict[str, Any], name: str) -> Fact:
-    show = {"energy_j": lambda v: si(v, "J"), "time_s": duration}.get(name, percent)
+    show = {"energy_j": joules, "time_s": duration}.get(name, percent)
     if name in ("energy_j", "time_s") and is_bound(row):
         return Fact(title, f"at least {show(row[name])}", "some seeds missed the target" if "p_reach" in row else "")
     low, high = row[f"{name}_low"], row[f"{name}_high"]

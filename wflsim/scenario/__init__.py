@@ -14,7 +14,7 @@ from wflsim.errors import ScenarioError
 from wflsim.scenario.explain import explain, nearest
 from wflsim.scenario.schema import Scenario, slug
 from wflsim.scenario.source import Source, dotted, from_mapping, parse, read
-from wflsim.units import BASE
+from wflsim.spec import BASE
 
 __all__ = ["Given", "Scenario", "build", "dump", "load", "slug"]
 

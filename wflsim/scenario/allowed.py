@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
-from wflsim.units import Means
+from wflsim.spec import Means
 
 NUMBERS = {int: "a whole number", float: "a number"}
 MANY = (list, tuple, dict)
@@ -73,12 +73,15 @@ def specs_in(annotation: Any) -> Iterator[type[BaseModel]]:
             yield place.annotation
 
 
-def tag_of(spec: type[BaseModel]) -> tuple[str, tuple[str, ...]] | None:
-    """The key by which a union tells this spec from its siblings, `name` or `kind`, and the values that select it."""
-    for key in ("name", "kind"):
-        if key in spec.model_fields and get_origin(spec.model_fields[key].annotation) is Literal:
-            return key, tuple(map(str, get_args(spec.model_fields[key].annotation)))
-    return None
+def names_of(spec: type[BaseModel]) -> tuple[str, ...]:
+    """The values of the key `name` that choose this spec among its alternatives; empty if there is nothing to choose.
+
+    `name` is the one key that chooses a variant, in every block of a scenario.
+    """
+    field = spec.model_fields.get("name")
+    if field is None or get_origin(field.annotation) is not Literal:
+        return ()
+    return tuple(map(str, get_args(field.annotation)))
 
 
 def places_at(model: type[BaseModel], location: Sequence[str | int]) -> list[Place]:
@@ -98,7 +101,7 @@ def _follow(model: type[BaseModel], location: Sequence[str | int]) -> tuple[list
     places, kept = [Place(model)], list[str | int]()
     for part in location:
         blocks = [place for place in places if is_spec(place.annotation)]
-        tagged = [place for place in blocks if str(part) in _tags(place.annotation)]
+        tagged = [place for place in blocks if str(part) in names_of(place.annotation)]
         if tagged and len(blocks) > 1:  # a tag may have the name of a key: `module` of a model has both
             places = tagged
             continue
@@ -117,11 +120,6 @@ def _steps(place: Place, part: str | int) -> list[Place]:
     return alternatives(inner)
 
 
-def _tags(spec: type[BaseModel]) -> tuple[str, ...]:
-    tag = tag_of(spec)
-    return () if tag is None else tag[1]
-
-
 def words(places: Sequence[Place]) -> str:
     """What may stand there, finishing the sentence `must be ...`."""
     said = list(dict.fromkeys(_blocks(places) + [_one(place) for place in places if not is_spec(place.annotation)]))
@@ -131,10 +129,9 @@ def words(places: Sequence[Place]) -> str:
 def _blocks(places: Sequence[Place]) -> list[str]:
     """All blocks of a union in one phrase."""
     specs = [place.annotation for place in places if is_spec(place.annotation)]
-    tagged = [found for spec in specs if (found := tag_of(spec)) is not None]
-    if tagged and len(specs) > 1:
-        key = tagged[0][0]
-        return [f"a block with the key {key}, one of {', '.join(value for _, values in tagged for value in values)}"]
+    names = [name for spec in specs for name in names_of(spec)]
+    if names and len(specs) > 1:
+        return [f"a block with the key name, one of {', '.join(names)}"]
     return [f"a block with keys out of {', '.join(spec.model_fields)}" for spec in specs]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from wflsim.units import Spec
+from wflsim.spec import Spec
 
 Objective = Literal["energy", "time", "cost"]
 Accounting = Literal["full", "paper"]
@@ -22,8 +22,11 @@ class SweepSpec(Spec):
     crossed with each other, and with the seeds. Keys are dotted, as for --set."""
 
     grid: dict[Key, Values] = Field(default_factory=dict)
+    """Dotted keys, each with a list of values; every combination of values is a regime."""
     zip: dict[Key, Values] = Field(default_factory=dict)
+    """Dotted keys, each with equally many values; the n-th values together are a regime."""
     list: Annotated[tuple[dict[Key, Any], ...], Field(max_length=10_000)] = ()
+    """Regimes one by one, each a table of dotted keys with their values."""
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
@@ -38,7 +41,7 @@ class SweepSpec(Spec):
         if twice := [key for key in dict.fromkeys(given) if given.count(key) > 1]:
             raise ValueError(f"{twice[0]} is swept twice; keep it in one of grid, zip, list")
         if kept := [key for key in self.keys if key.split(".")[0] in KEPT]:
-            raise ValueError(f"{kept[0]} cannot be swept; seeds are crossed with every regime anyway")
+            raise ValueError(f"{kept[0]} cannot be swept; remove it (seeds are crossed with every regime anyway)")
         return self
 
     @property
@@ -48,34 +51,38 @@ class SweepSpec(Spec):
 
 
 class CostSpec(Spec):
-    """What a joule and a second are worth, in one currency."""
+    """Price of energy and of time in one currency, for the objective cost."""
 
     per_joule: Annotated[float, Field(ge=0)] = 0.0
+    """Price of one joule."""
     per_second: Annotated[float, Field(ge=0)] = 0.0
+    """Price of one simulated second."""
 
 
 def _by_number(given: Any) -> Any:
-    """YAML keys are words here: "5": 48 means tau 5."""
+    """A table with whole numbers as keys, which are text in YAML: "5": 48 means tau 5."""
     if not isinstance(given, dict):
         return given
     return {int(key) if isinstance(key, str) and key.isdecimal() else key: value for key, value in given.items()}
 
 
 class TuneSpec(Spec):
-    """How many local steps tau reach the target for the least energy, time or cost."""
+    """How `wflsim tune` chooses the local steps tau that reach the target for the least energy, time or cost."""
 
     tau: Annotated[tuple[Tau, ...], Field(min_length=1, max_length=1000)] | None = None
-    """Candidates; with `rounds_to_target` every whole number in its range, if not given."""
+    """Numbers of local steps to compare; null: with rounds_to_target every whole number in its range."""
     objective: Objective = "energy"
+    """What is to be least when the target is reached: energy, simulated time, or a cost made of both."""
     accounting: Accounting = "full"
-    """Which joules: of the whole device, or those of the paper's formula."""
+    """Energy that counts: that of the whole devices, or that of the paper's formula."""
     cost: CostSpec | None = None
+    """Prices for the objective cost; null: none."""
     rounds_to_target: Annotated[
         dict[Tau, Annotated[float, Field(gt=0, le=1e9)]] | None, BeforeValidator(_by_number)
     ] = None
-    """A published table, tau: rounds, that stands in for training."""
+    """Table of published rounds to the target by tau, which stands in for training; null: training is simulated."""
     interpolate: Literal["power_law", "pchip"] = "power_law"
-    """Between the lines of that table."""
+    """How rounds are interpolated between the values of tau in rounds_to_target."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

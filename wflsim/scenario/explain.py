@@ -9,11 +9,14 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from wflsim.errors import ScenarioError
-from wflsim.scenario.allowed import Place, is_spec, keys, places_at, tag_of, without_tags, words
+from wflsim.scenario.allowed import Place, is_spec, keys, names_of, places_at, without_tags, words
 from wflsim.scenario.source import Source, dotted
-from wflsim.units import SHARE_WORDS, Means
+from wflsim.spec import Means
+from wflsim.units import SHARE_WORDS
 
 MAX_SHOWN = 20
+RENAMED = {"kind": "name", "engine": "gradients"}
+"""Old spellings of keys, each with the new one. They are refused, because two spellings would become two regimes."""
 
 
 class Inconsistent(ValueError):
@@ -35,9 +38,12 @@ def explain(error: ValidationError, source: Source, model: type[BaseModel]) -> S
             location = without_tags(model, finding["loc"])
             path, given = written(location, source.data, missing=finding["type"] == "missing")
             if finding["type"].startswith("union_tag") and isinstance(given, dict):
-                key = _tag_key(places_at(model, finding["loc"]))
-                path, given = ((*path, key), given[key]) if key in given else (path, given)
+                key = next((key for key in ("name", "kind") if key in given), None)
+                path, given = (path, given) if key is None else ((*path, key), given[key])
             findings.append((path, sentence(finding, path, given, model)))
+    old = {path[:-1] for path, words in findings if path[-1:] and path[-1] in RENAMED and words == _renamed(path)}
+    # Which variant is meant is not known before the key is renamed, so nothing else is said about its block.
+    findings = [(path, words) for path, words in findings if path[:-1] not in old or path[-1] in RENAMED]
     lines = list(dict.fromkeys(f"{source.where(path)}: {dotted(path)}: {words}" for path, words in findings))
     rest = [f"... and {len(lines) - MAX_SHOWN} more"] if len(lines) > MAX_SHOWN else []
     return ScenarioError("\n".join(lines[:MAX_SHOWN] + rest))
@@ -66,6 +72,8 @@ def sentence(finding: Mapping[str, Any], path: tuple[str | int, ...], value: Any
     if kind == "extra_forbidden":
         blocks = [place.annotation for place in places_at(model, location[:-1]) if is_spec(place.annotation)]
         allowed = sorted({name for spec in blocks for name in spec.model_fields})
+        if RENAMED.get(str(location[-1])) in allowed:
+            return _renamed(path)
         return f"unknown key{nearest(str(location[-1]), allowed)} Allowed: {', '.join(allowed)}"
     if kind == "missing":
         return f"this key is required and missing; it must be {words(places)}"
@@ -76,14 +84,21 @@ def sentence(finding: Mapping[str, Any], path: tuple[str | int, ...], value: Any
         message = finding["msg"].partition(", ")[2]
         about_a_block = isinstance(value, dict) and any(is_spec(place.annotation) for place in places)
         return message if about_a_block else f"got {shown(value)}; {message}"
+    if kind == "union_tag_not_found" and path[-1:] == ("kind",):
+        return _renamed(path)
     if kind == "union_tag_not_found" and isinstance(value, dict):
-        return f"needs the key {_tag_key(places)!r} to say which kind it is; got {shown(value)}; {_must(places)}"
+        return f"needs the key 'name' to say which kind it is; got {shown(value)}; {_must(places)}"
     names = _names(places)
-    if kind.startswith("union_tag") and path[-1:] == (_tag_key(places),) and not isinstance(value, str):
+    if kind.startswith("union_tag") and path[-1:] == ("name",) and not isinstance(value, str):
         return f"got {shown(value)}; must be one of {', '.join(names)}"
     if isinstance(value, str) and names:
         return f"got {shown(value)}{nearest(value, names)} Allowed: {', '.join(names)}"
     return f"got {shown(value)}; {_must(places)}{_cure(places, value)}"
+
+
+def _renamed(path: tuple[str | int, ...]) -> str:
+    """The answer to a key in its old spelling."""
+    return f"it is called {dotted((*path[:-1], RENAMED[str(path[-1])]))} now; rename it"
 
 
 def _must(places: Sequence[Place]) -> str:
@@ -104,18 +119,14 @@ def _names(places: Sequence[Place]) -> list[str]:
     """The words that may stand here, if nothing but words may."""
     found: list[str] = []
     for place in places:
-        tag = tag_of(place.annotation) if is_spec(place.annotation) else None
-        if tag is not None and len(places) > 1:
-            found += tag[1]
+        tag = names_of(place.annotation) if is_spec(place.annotation) else ()
+        if tag and len(places) > 1:
+            found += tag
         elif get_origin(place.annotation) is Literal:
             found += map(str, get_args(place.annotation))
         elif place.annotation is not type(None):
             return []
     return found
-
-
-def _tag_key(places: Sequence[Place]) -> str:
-    return next((tag[0] for place in places if is_spec(place.annotation) and (tag := tag_of(place.annotation))), "name")
 
 
 def nearest(given: str, allowed: Sequence[str]) -> str:

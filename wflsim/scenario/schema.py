@@ -1,4 +1,4 @@
-"""The whole scenario: composes the specs that sit beside what they configure. Nobody below sees a whole Scenario."""
+"""The whole scenario, composed of specs that stand beside what they configure; only upper rooms see a `Scenario`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from wflsim.drive.stop import StopSpec
-from wflsim.learning.data import DataSpec
-from wflsim.learning.partition import PartitionSpec
+from wflsim.learning.data.partition import PartitionSpec
+from wflsim.learning.data.sets import DataSpec
 from wflsim.learning.specs import ModelSpec, TrainSpec
 from wflsim.policies.registry import PolicySpec
 from wflsim.scenario.blocks import SweepSpec, TuneSpec
 from wflsim.scenario.explain import Inconsistent
-from wflsim.units import Means
+from wflsim.simulation.stop import StopSpec
+from wflsim.spec import Means
 from wflsim.world.spec import WorldSpec
 
 MAX_CLIENTS = 1_000_000
@@ -23,23 +23,34 @@ SEEDS = "a number of seeds from 1 to 10000, or a list of so many different seeds
 
 
 class Scenario(WorldSpec):
-    """One experiment: clients, what they learn, behind which radio, under which policies."""
+    """One experiment: how many clients, what they learn, behind which radio, under which policies."""
 
     name: Annotated[str, Field(min_length=1, max_length=80)]
+    """Name of the scenario, in tables and in the name of its run folder."""
     description: Annotated[str, Field(max_length=2000)] = ""
+    """What the scenario is for, in words for its readers."""
     clients: Annotated[int, Field(ge=1, le=MAX_CLIENTS)]
+    """Number of clients N."""
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=10_000), Means(SEEDS)] = (0,)
-    """How many Monte-Carlo runs (seeds 0, 1, ...), or a list of seeds."""
+    """Number of Monte-Carlo runs of each policy (seeds 0, 1, ...), or a list of seeds."""
     data: DataSpec
+    """Data set from which clients learn."""
     partition: PartitionSpec
+    """How samples are divided among clients."""
     model: ModelSpec
+    """Model that is trained."""
     train: TrainSpec = TrainSpec()
+    """How clients compute: minibatches, floating-point type, compression of what is sent."""
     evaluate_every: Annotated[int, Field(ge=1, le=100_000)] = 1
-    """Rounds between two evaluations: the resolution of every hitting time."""
+    """Rounds between two evaluations, which is the resolution of the round that reaches the target."""
     policies: Annotated[tuple[PolicySpec, ...], Field(min_length=1, max_length=100)]
+    """Server policies to compare; each meets the same clients, minibatches and channel."""
     stop: StopSpec
+    """When a run ends."""
     sweep: SweepSpec | None = None
+    """Regimes: worlds in which every policy and seed is run; null: only the one that the other keys describe."""
     tune: TuneSpec | None = None
+    """What `wflsim tune` chooses and how; null: by its command line alone."""
 
     @field_validator("name", "description")
     @classmethod
@@ -84,15 +95,15 @@ class Scenario(WorldSpec):
 
     @property
     def labels(self) -> list[str]:
-        """What each policy is called in folders and tables."""
+        """Name of each policy in folders and tables."""
         return [slug(policy.label or policy.name) for policy in self.policies]
 
     @property
     def world(self) -> WorldSpec:
-        """The blocks that the world needs."""
+        """The world's blocks of the scenario."""
         return WorldSpec(**{name: getattr(self, name) for name in WorldSpec.model_fields})
 
 
 def slug(text: str) -> str:
-    """A name that is one harmless path component on every system."""
+    """A name made fit to be one part of a path on every system."""
     return re.sub(r"[^A-Za-z0-9_=+-]+", "-", text).strip("-")[:80] or "unnamed"

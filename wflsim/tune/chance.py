@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wflsim.analysis.tables import Interval
 from wflsim.rng import stream
-from wflsim.tables import Interval
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wflsim.tables import Interval
+from wflsim.analysis.tables import Interval
 from wflsim.tune.chance import Flags, Floats, chances, on_unseen_seeds, scores
 
 SLACK = 0.05

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from wflsim.answer import duration, si
-from wflsim.drive.stop import Target
+from wflsim.analysis.formats import duration, si
 from wflsim.learning.metrics import metrics
-from wflsim.record import TraceRound
+from wflsim.records import TraceRound
 from wflsim.scenario.blocks import TuneSpec
+from wflsim.simulation.stop import Target
 
 UNITS = {"energy": "J", "time": "s", "cost": "cost"}
 
@@ -29,7 +29,7 @@ def cost_of(spec: TuneSpec, energy_j: float, time_s: float) -> float:
 
 
 def cost_of_facts(spec: TuneSpec, facts: Mapping[str, Any]) -> float:
-    """The same from a finished cell."""
+    """The same from a finished run."""
     return cost_of(spec, float(facts[energy_column(spec)]), float(facts["time_s"]))
 
 

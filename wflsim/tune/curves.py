@@ -13,20 +13,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wflsim.curve import Curve
-from wflsim.digest import learning_digest
-from wflsim.drive.stop import StopSpec, Target
-from wflsim.engines import Engine
 from wflsim.errors import StoreError, WflsimError
-from wflsim.files import Busy
+from wflsim.experiments.cached import CachedTraining
+from wflsim.experiments.plan import Run
+from wflsim.experiments.pool import Pool, persist
+from wflsim.experiments.watching import Tick, Watch
 from wflsim.learning.metrics import metrics
-from wflsim.record import TraceRound
+from wflsim.records import TraceRound
+from wflsim.results.store import Store
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TuneSpec
-from wflsim.store import Store
+from wflsim.simulation.stop import StopSpec, Target
 from wflsim.tune.costs import Reach, reach
 from wflsim.tune.search import Progress
-from wflsim.tune.ticks import Tick, Watch
 from wflsim.tune.walk import End, Walk
 
 BLOCKS = 40
@@ -34,33 +33,31 @@ BLOCKS = 40
 UNLIMITED = 1 << 60
 
 
-class Job(NamedTuple):
-    """Train one curve up to so many rounds."""
+class Wanted(NamedTuple):
+    """A training that is wanted up to so many rounds."""
 
     root: str
-    scenario: Scenario
-    policy: int
-    seed: int
-    learning: str
+    """Folder of the store."""
+    run: Run
     rounds: int
 
 
-def train(job: Job) -> int:
+def train(wanted: Wanted, wait: bool) -> int:
     """The worker's half: what it trains it leaves in the store. Returns how many rounds it trained."""
-    store = Store(job.root)
-    with store.computing(job.learning, wait=True):
+    store = Store(wanted.root)
+    with store.computing(wanted.run.learning, wait):
         # Whatever the size: the next block goes on from it. `trim` gives it up when the curve is done with.
-        curve = Curve(job.scenario, job.policy, job.seed, store, learning=job.learning, keep_bytes=UNLIMITED)
-        curve.extend(job.rounds)
-        return len(curve.trace) - curve.known
+        training = CachedTraining(wanted.run, store, keep_bytes=UNLIMITED)
+        training.extend(wanted.rounds)
+        return len(training.trace) - training.known
 
 
 class Line:
     """One tau with one seed, and what it costs in each regime."""
 
     def __init__(self, scenario: Scenario, policy: int, seed: int, worlds: Sequence[Scenario], spec: TuneSpec) -> None:
-        self.scenario, self.policy, self.seed = scenario, policy, seed
-        self.learning = learning_digest(scenario, policy, seed)
+        self.seed = seed
+        self.run = Run(scenario, policy, seed)
         self.trace: list[TraceRound] = []
         self.flops = 0.0
         self.ended = False
@@ -84,7 +81,7 @@ class Line:
 
     def look(self, store: Store, rounds: int, target: Target) -> None:
         """Take in the trace up to so many rounds."""
-        held = store.trace(self.learning).read()
+        held = store.trace(self.run.learning).read()
         if held is None:
             raise StoreError(f"{store.root}: a trace that was just written is gone; do not prune while tuning")
         self.trace, self.flops = held.trace[:rounds], held.flops_per_sample
@@ -127,10 +124,10 @@ class Trained:
         spec: TuneSpec,
         target: Target,
         store: Store,
-        runner: Engine,
+        pool: Pool,
         watch: Watch,
     ) -> None:
-        self._store, self._runner, self._target, self._watch = store, runner, target, watch
+        self._store, self._pool, self._target, self._watch = store, pool, target, watch
         first = scenarios[taus[0]]
         every = first.evaluate_every
         self._block = every * math.ceil(first.stop.rounds / BLOCKS / every)
@@ -168,19 +165,19 @@ class Trained:
         lines = [line for tau in taus for line in self.lines[tau] if not line.finished]
         rounds = {id(line): self._allowed[tau] for tau in taus for line in self.lines[tau]}
         root = str(self._store.root.resolve())
-        jobs = [Job(root, line.scenario, line.policy, line.seed, line.learning, rounds[id(line)]) for line in lines]
-        missing = [job for job in jobs if not self._store.trace(job.learning).reaches(job.rounds)]
+        every = [Wanted(root, line.run, rounds[id(line)]) for line in lines]
+        missing = [one for one in every if not self._store.trace(one.run.learning).reaches(one.rounds)]
         trained = 0
-        for number, answer in self._runner.run(train, missing):
+        for number, answer in persist(self._pool, train, missing):
             if isinstance(answer, Exception):
-                answer = self._again(missing[number], answer)
+                raise _failure(missing[number].run, answer)
             self.trained_rounds += answer
             trained += answer
             self._tell(trained)
         for line in lines:
             line.look(self._store, rounds[id(line)], self._target)
             if line.finished:
-                self._store.trace(line.learning).trim()
+                self._store.trace(line.run.learning).trim()
 
     def _tell(self, trained: int) -> None:
         """How far it is: rounds known, those just trained included, and how many there could be at most."""
@@ -188,12 +185,7 @@ class Trained:
         known = self.rounds
         self._watch(Tick(f"{self._label}, {self._doing}", known + trained, known + left, "rounds"))
 
-    def _again(self, job: Job, first: Exception) -> int:
-        """Once more, as for the cells of a sweep; a tau cannot be judged without one of its seeds."""
-        for _, answer in self._runner.run(train, [job]):
-            if not isinstance(answer, Exception):
-                return answer
-            raise WflsimError(
-                f"tau={job.scenario.policies[job.policy].tau}, seed {job.seed} failed twice: {answer}"
-            ) from first
-        raise Busy("the engine gave no answer")
+
+def _failure(run: Run, error: Exception) -> WflsimError:
+    """The error that ends tuning: a tau cannot be judged without one of its seeds."""
+    return WflsimError(f"tau={run.scenario.policies[run.policy].tau}, seed {run.seed} failed twice: {error}")

@@ -11,17 +11,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wflsim.drive.loop import Instant, drive
-from wflsim.drive.training import Training
 from wflsim.errors import ScenarioError
-from wflsim.learning.client import Shards
-from wflsim.learning.data import DataSet, Samples
-from wflsim.learning.engines import Engine
-from wflsim.learning.models import Model, make
-from wflsim.learning.trainer import Learner
+from wflsim.learning.data.arrays import DataSet, Samples
+from wflsim.learning.learner import Learner
+from wflsim.learning.models.builtin import Model, make_model
+from wflsim.learning.models.gradients import Gradients
+from wflsim.learning.samples import Shards
 from wflsim.policies.base import Policy
-from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
+from wflsim.records import FinishedRound, TraceRound
 from wflsim.scenario import Scenario
+from wflsim.simulation.loop import Instant, drive
+from wflsim.simulation.training import Training
 
 SHAPES: dict[str, tuple[tuple[int, ...], int]] = {
     "digits": ((1, 8, 8), 1198),
@@ -41,7 +41,7 @@ class DryRound(NamedTuple):
     flops_per_sample: float
 
 
-class _Idle(Engine):
+class _Idle(Gradients):
     """Takes no time and learns nothing."""
 
     chunk = 1
@@ -64,15 +64,15 @@ def dry_round(scenario: Scenario, policy: Policy, seed: int) -> DryRound:
     nothing = np.zeros((1, *shape), dtype=np.float32)
     labels = np.zeros(1, dtype=np.int64)
     data = DataSet(Samples("train", nothing, labels), Samples("test", nothing, labels), CLASSES)
-    model = make(scenario.model, data, seed)
+    model = make_model(scenario.model, data, seed)
     learner = Learner(
         _Idle(model), _shards(model, nothing, max(1, count // scenario.clients), scenario.clients),
         _shards(model, nothing, 1, scenario.clients), scenario.train, seed, threads=1,
     )  # fmt: skip
-    sink = _Keep()
+    rounds: list[FinishedRound] = []
     training = Training(policy, learner, seed, evaluate_every=2)  # round 0 is not evaluated
-    drive(training, Instant(scenario.clients), sink, lambda row: "one", scenario.clients, seed)
-    return DryRound(sink.trace, learner.flops_per_sample)
+    drive(training, Instant(scenario.clients), rounds.append, lambda row: "one", scenario.clients, seed)
+    return DryRound([finished.trace for finished in rounds], learner.flops_per_sample)
 
 
 def _shards(model: Model, sample: np.ndarray[tuple[int, ...], np.dtype[np.float32]], each: int, clients: int) -> Shards:
@@ -82,11 +82,3 @@ def _shards(model: Model, sample: np.ndarray[tuple[int, ...], np.dtype[np.float3
     x = one.expand(total, *one.shape[1:])
     starts = [client * each for client in range(clients)]
     return Shards(x, torch.zeros(1, dtype=torch.int64).expand(total), starts, [each] * clients)
-
-
-class _Keep:
-    def __init__(self) -> None:
-        self.trace: list[TraceRound] = []
-
-    def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
-        self.trace.append(entry)

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wflsim.experiment import RUNS, opened
+from wflsim.experiments.run import RUNS
+from wflsim.experiments.watching import Watch
 from wflsim.files import write
+from wflsim.results.opening import opened
 from wflsim.scenario import Scenario, slug
 from wflsim.tune.choice import Choice
 from wflsim.tune.study import Say, Study, study
-from wflsim.tune.ticks import Watch
 from wflsim.tune.words import answer
 
 
@@ -22,7 +23,7 @@ def tune(
     out: str | Path | None = None,
     workers: int | None = None,
     fresh: bool = False,
-    engine_name: str = "local",
+    pool: str = "local",
     say: Say = lambda words: None,
     watch: Watch = lambda tick: None,
 ) -> tuple[Path, Study]:
@@ -34,7 +35,7 @@ def tune(
         scenario, folder, fresh, kind="tune", keys=list(keys), objective=spec.objective if spec else "energy",
         accounting=spec.accounting if spec else "full", target=target.model_dump() if target else None,
     ):  # fmt: skip
-        found = study(scenario, workers, engine_name, say, watch)
+        found = study(scenario, workers, pool, say, watch)
         for name, frame in tables(found).items():
             write(folder / name, frame.to_csv(index=False))
         write(folder / "answer.txt", "\n".join([answer(found), *found.notes]) + "\n")

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wflsim.drive.stop import ALL_ROUNDS
 from wflsim.scenario.blocks import TuneSpec
+from wflsim.simulation.stop import ALL_ROUNDS
 from wflsim.tune.chance import Floats
 from wflsim.tune.choice import Choice, choose
 from wflsim.tune.costs import cost_of_facts
 
 
-class Run(NamedTuple):
+class LiveRun(NamedTuple):
     """One finished co-simulation."""
 
     facts: dict[str, Any]
@@ -36,10 +36,10 @@ class Run(NamedTuple):
         return not self.reached and not self.diverged and self.reason != ALL_ROUNDS
 
 
-def choose_among(taus: Sequence[int], runs: Sequence[Sequence[Run]], spec: TuneSpec, metric: str) -> Choice:
+def choose_among(taus: Sequence[int], runs: Sequence[Sequence[LiveRun]], spec: TuneSpec, metric: str) -> Choice:
     """The best tau of one regime from its runs, [tau][seed]; `metric` is the target's, worst or average."""
 
-    def table(value: Callable[[Run], float]) -> Floats:
+    def table(value: Callable[[LiveRun], float]) -> Floats:
         return np.array([[value(run) for run in row] for row in runs], dtype=np.float64)
 
     # a run that diverged in its first round has spent nothing that was recorded; `choose` gives it no cost

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from wflsim.drive.loop import drive
-from wflsim.drive.replay import Replay
 from wflsim.errors import ScenarioError
-from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
+from wflsim.records import FinishedRound, RoundRow, TraceRound
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TuneSpec
+from wflsim.simulation.loop import drive
+from wflsim.simulation.replay import Replay
 from wflsim.tune.chance import Floats
 from wflsim.tune.costs import cost_of, energy_column
-from wflsim.world.carrier import World
+from wflsim.world.world import World
 
 
 def rounds_law(table: Mapping[int, float], interpolate: str) -> Callable[[int], float]:
@@ -53,16 +53,9 @@ def published_costs(
 
 
 def _one_round(trace: Sequence[TraceRound], scenario: Scenario, seed: int, flops: float) -> RoundRow:
-    sink = _Last()
+    rounds: list[FinishedRound] = []
     world = World(scenario.world, scenario.clients, seed, flops)
-    reason = drive(Replay(trace, elsewhere=True), world, sink, lambda row: "one", scenario.clients, seed)
-    if sink.row is None:
+    reason = drive(Replay(trace, elsewhere=True), world, rounds.append, lambda row: "one", scenario.clients, seed)
+    if not rounds:
         raise ScenarioError(f"tune.rounds_to_target: no round can begin in this world ({reason}), so none has a cost")
-    return sink.row
-
-
-class _Last:
-    row: RoundRow | None = None
-
-    def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
-        self.row = row
+    return rounds[-1].row

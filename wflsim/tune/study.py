@@ -10,23 +10,23 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from wflsim.curve import why_live
-from wflsim.drive.stop import Target
-from wflsim.engines import engine
 from wflsim.errors import ReplayRefused, ScenarioError, WflsimError
+from wflsim.experiments.compute import compute
+from wflsim.experiments.keepers import InStore
+from wflsim.experiments.plan import Run, plan, why_live
+from wflsim.experiments.pool import open_pool
+from wflsim.experiments.regimes import Regime, regimes
+from wflsim.experiments.watching import Tick, Watch, watching_runs
 from wflsim.policies.registry import PolicySpec
+from wflsim.results.store import Store
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TuneSpec
-from wflsim.store import Store
-from wflsim.sweep.cells import Cell, plan
-from wflsim.sweep.regimes import Regime, regimes
-from wflsim.sweep.run import compute
+from wflsim.simulation.stop import Target
 from wflsim.tune.choice import Choice, choose
 from wflsim.tune.costs import UNITS
 from wflsim.tune.curves import Trained
-from wflsim.tune.live import Run, choose_among
+from wflsim.tune.live import LiveRun, choose_among
 from wflsim.tune.search import Progress, search
-from wflsim.tune.ticks import Tick, Watch, runs_finished
 
 TAUS = (5, 10, 15, 20, 25, 30)
 Say = Callable[[str], None]
@@ -67,7 +67,7 @@ class Study:
 def study(
     scenario: Scenario,
     workers: int | None = None,
-    engine_name: str = "local",
+    pool: str = "local",
     say: Say = lambda words: None,
     watch: Watch = lambda tick: None,
 ) -> Study:
@@ -94,12 +94,12 @@ def study(
         refuse_learning_keys(scenario, worlds)
         because = [why_live(world.world, world.policies[number]) for world in worlds]
         if any(because):
-            _live(found, label, number, taus, because, workers, engine_name, say, tell)
+            _live(found, label, number, taus, because, workers, pool, say, tell)
         else:
             try:
-                _replayed(found, label, number, taus, variants, worlds, workers, engine_name, tell)
+                _replayed(found, label, number, taus, variants, worlds, workers, pool, tell)
             except ReplayRefused as refusal:  # an order failed where the scenario promised that none can
-                _live(found, label, number, taus, [str(refusal)], workers, engine_name, say, tell)
+                _live(found, label, number, taus, [str(refusal)], workers, pool, say, tell)
     return found
 
 
@@ -137,11 +137,11 @@ def refuse_learning_keys(scenario: Scenario, worlds: Sequence[Scenario]) -> None
 
 def _replayed(
     found: Study, label: str, policy: int, taus: list[int], variants: dict[int, Scenario], worlds: list[Scenario],
-    workers: int, engine_name: str, watch: Watch,
+    workers: int, pool: str, watch: Watch,
 ) -> None:  # fmt: skip
     """One training per (tau, seed), replayed in every regime, with early stopping."""
-    with engine(engine_name, workers) as runner:
-        trained = Trained(taus, variants, policy, worlds, found.spec, found.target, Store(), runner, watch)
+    with open_pool(pool, workers) as opened:
+        trained = Trained(taus, variants, policy, worlds, found.spec, found.target, Store(), opened, watch)
         given_up = search(taus, trained)
     states = [trained.progress(tau) for tau in taus]
     stopped = [tau in given_up for tau in taus]
@@ -175,43 +175,45 @@ def _rows(states: Sequence[Progress], name: str, row: int) -> Any:
 
 def _live(
     found: Study, label: str, policy: int, taus: list[int], because: Sequence[str | None], workers: int,
-    engine_name: str, say: Say, watch: Watch,
+    pool: str, say: Say, watch: Watch,
 ) -> None:  # fmt: skip
     """Where the world can change the learning, every (tau, seed, regime) is trained in its own world."""
-    cells = live_cells(found.regimes, policy, taus)
-    live = sum(not cell.exact for column in cells for cell in column) or sum(map(len, cells))
+    columns = live_runs(found.regimes, policy, taus)
+    flat = [run for column in columns for run in column]
+    live = sum(not run.exact for run in flat) or len(flat)
     seeds = len(found.regimes[0].scenario.seeds)
     reason = next(words for words in because if words)
     found.notes.append(
         f"{label}: {live} trainings, each in its own world (replay would need {len(taus) * seeds}), because {reason}"
     )
     say(found.notes[-1])
-    flat = [cell for column in cells for cell in column]
-    with runs_finished(label, list(dict.fromkeys(cell.name for cell in flat)), Store(), watch):
-        done = compute(flat, Store(), workers, engine_name)
+    keeper = InStore(Store().root.resolve())
+    doing = f"{label}, each run in its own world"
+    with watching_runs(doing, [run.digest for run in flat], keeper.store, watch):
+        done = compute(flat, keeper, workers, pool)
     missing = [finished.failure for finished in done.values() if finished.record is None]
     if missing:
         raise WflsimError(f"{label}: {len(missing)} runs failed twice, so no tau can be chosen: {missing[0]}")
-    runs: dict[tuple[int, int, int], Run] = {}
-    for tau, column in zip(taus, cells, strict=True):
-        for cell in column:
-            record = done[cell.name].record or {}
-            runs[tau, cell.regime, cell.seed] = Run(record["facts"], record["status"], record["reason"])
+    runs: dict[tuple[int, int, int], LiveRun] = {}
+    for tau, column in zip(taus, columns, strict=True):
+        for run in column:
+            record = done[run.digest].record or {}
+            runs[tau, run.regime, run.seed] = LiveRun(record["facts"], record["status"], record["reason"])
     for regime in found.regimes:
         table = [[runs[tau, regime.number, seed] for seed in regime.scenario.seeds] for tau in taus]
         found.choices[label, regime.number] = choose_among(taus, table, found.spec, found.target.metric)
     first = found.regimes[0].number
     for tau in taus:
         for seed in found.regimes[0].scenario.seeds:
-            run = runs[tau, first, seed]
+            one = runs[tau, first, seed]
             found.lines.append(
-                Line(label, tau, seed, float(run.facts.get("rounds", 0.0)), run.reached, run.diverged)
+                Line(label, tau, seed, float(one.facts.get("rounds", 0.0)), one.reached, one.diverged)
             )
     if len(found.regimes) > 1:
         found.notes.append(f"{label}: rounds to target depend on the regime; curves.csv holds those of regime {first}")
 
 
-def live_cells(found: Sequence[Regime], policy: int, taus: Sequence[int]) -> list[list[Cell]]:
+def live_runs(found: Sequence[Regime], policy: int, taus: Sequence[int]) -> list[list[Run]]:
     """Per tau, every (regime, seed) of one policy that is trained in its own world."""
     return [
         plan([Regime(each.number, each.values, _only(with_tau(each.scenario, policy, tau), policy)) for each in found])

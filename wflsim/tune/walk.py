@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from wflsim.drive.loop import drive
-from wflsim.drive.replay import Replay
-from wflsim.record import ClientRow, Leg, RoundRow, TraceRound
+from wflsim.records import FinishedRound, RoundRow, TraceRound
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TuneSpec
+from wflsim.simulation.loop import drive
+from wflsim.simulation.replay import Replay
 from wflsim.tune.costs import cost_of, energy_column
-from wflsim.world.carrier import World
+from wflsim.world.world import World
 
 
 class End(NamedTuple):
@@ -51,18 +51,19 @@ class Walk:
                 return "known" if self.broke or row.round + 1 >= len(trace) else None
 
             source, clients = Replay(trace, elsewhere=True), self._scenario.clients
-            drive(source, self._world, self, enough, clients, self._seed, start=self.rounds)
+            drive(source, self._world, self._pay, enough, clients, self._seed, start=self.rounds)
 
     def rest(self) -> None:
         """Done with: a world of many clients is not small."""
         self._world = None
 
-    def round(self, entry: TraceRound, row: RoundRow, clients: list[ClientRow], legs: list[Leg]) -> None:
-        stop = self._scenario.stop
+    def _pay(self, finished: FinishedRound) -> None:
+        """Add the cost of a finished round."""
+        row, stop = finished.row, self._scenario.stop
         self._energy_j += getattr(row, self._column)
         self._full_j += row.energy_j
         self._time_s = row.end_s
-        self.rounds = entry.round + 1
+        self.rounds = row.round + 1
         self.broke = (stop.energy is not None and self._full_j >= stop.energy) or (
             stop.time is not None and self._time_s >= stop.time
         )

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from wflsim.answer import percent
-from wflsim.tables import Interval
+from wflsim.analysis.formats import percent
+from wflsim.analysis.tables import Interval
 from wflsim.tune.chance import FEWEST
 from wflsim.tune.choice import Candidate, Choice
 from wflsim.tune.costs import shown

@@ -1,5 +1,6 @@
-"""Limits that keep a simulated world within numbers that mean something: of what a scenario may say, of one wait, of
-one transfer. A number outside them is refused with a sentence, instead of becoming infinite or endless somewhere deep.
+"""Limits that keep the simulated world within numbers that mean something: for ratios, for one wait, for one transfer.
+
+What lies outside is refused with a sentence, instead of becoming infinite or endless somewhere deep.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from wflsim.errors import ScenarioError
 from wflsim.units import ratio_to_db
 
 LONGEST_WAIT_S = 1e10
-"""Seconds (about 300 years) that nothing may last: a clock that far on cannot tell microseconds apart any more."""
+"""Longest wait in seconds (about 300 years): a clock that far on cannot tell microseconds apart any more."""
 BLOCKS_AT_MOST = 100_000
-"""Blocks of a constant channel in one transfer. Over so many the channel averages out, and every one is computed."""
+"""Most blocks of a channel that one transfer may see; each is computed, and over so many the channel averages out."""
 
 
 def within_db(low_db: float, high_db: float) -> AfterValidator:
-    """A validator of linear ratios: refuses what lies outside these decibels, 0 (no decibels at all) included."""
+    """A validator of linear ratios that refuses what lies outside these decibels, and the ratio 0."""
 
     def check(ratio: float) -> float:
         value_db = ratio_to_db(ratio)
@@ -32,7 +33,7 @@ def within_db(low_db: float, high_db: float) -> AfterValidator:
 
 
 class Clock(simpy.Environment):
-    """SimPy's environment, except that a wait of centuries (or of no number at all) is refused with a sentence."""
+    """SimPy's environment, except that a wait of centuries, or of NaN seconds, is refused with a sentence."""
 
     def __init__(self) -> None:
         super().__init__(0.0)

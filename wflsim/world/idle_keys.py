@@ -1,7 +1,7 @@
-"""Keys of a scenario that have no effect in the world that it describes: one table, and the two ways of saying it.
+"""Idle keys: keys of a scenario that have no effect in the world that it describes, in one table of rules.
 
-A key that merely idles is remarked upon (`wflsim check` and `wflsim run` print it). Two keys of one block that
-contradict each other are refused. Only what the user has written counts: neither defaults nor what a profile fills in.
+An idle key is remarked upon (`wflsim check` and `wflsim run` print it). Two keys of one block that contradict each
+other are refused. Only keys that the user has written count: neither defaults nor what a profile fills in.
 """
 
 from __future__ import annotations
@@ -9,21 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wflsim.units import Spec
+from wflsim.spec import Spec
 
 if TYPE_CHECKING:
     from wflsim.world.spec import WorldSpec
 
 
 class Rule(NamedTuple):
-    """Keys of one kind of block that have no effect as soon as `idle` says so."""
+    """Keys of one block of a scenario that have no effect if `idle` is true."""
 
     block: str
+    """Dotted name of the block."""
     keys: tuple[str, ...]
     idle: Callable[[Any, Facts], bool]
+    """Of the block and the facts about its world: whether the keys have no effect."""
     because: str
+    """Why they have none, finishing the sentence `has no effect here: ...`."""
     against: str | None = None
-    """The key of the same block that makes them idle: where both are written, they contradict each other."""
+    """Key of the same block that makes them idle: where both are written, they contradict each other."""
 
 
 class Facts(NamedTuple):
@@ -31,7 +34,7 @@ class Facts(NamedTuple):
 
     world: WorldSpec
     outages: bool
-    """Whether a transfer may stand still."""
+    """Whether a transfer may stand still because nothing can be sent."""
     missing: bool
     """Whether a reply may be missing for any reason, the deadline included."""
     lost: bool
@@ -43,7 +46,8 @@ class Facts(NamedTuple):
         return self.world.radio.path_loss is not None
 
 
-def _still(fading: Any) -> bool:
+def _static(fading: Any) -> bool:
+    """Whether there is no fading that changes in time."""
     return fading is None or fading.time == "ergodic" or fading.speed == 0
 
 
@@ -53,7 +57,7 @@ RULES = (
     Rule(
         "radio",
         ("carrier",),
-        lambda radio, facts: getattr(radio.path_loss, "kind", "") in ("", "log_distance") and _still(radio.fading),
+        lambda radio, facts: getattr(radio.path_loss, "name", "") in ("", "log_distance") and _static(radio.fading),
         "only a path_loss of TR 38.901 and fading in blocks depend on it",
     ),
     Rule("radio", ("noise_figure", "interference_margin"), lambda radio, facts: not facts.placed, GIVEN),
@@ -156,7 +160,7 @@ def contradictions(facts: Facts) -> list[str]:
 
 
 def _idle(facts: Facts) -> Iterator[tuple[str, Spec, Rule]]:
-    """Every block with every rule that says that keys of it idle."""
+    """(path, block, rule) of every rule whose keys have no effect in that block."""
     for rule in RULES:
         for path, block in _blocks(facts.world, rule.block):
             if rule.idle(block, facts):
@@ -164,6 +168,7 @@ def _idle(facts: Facts) -> Iterator[tuple[str, Spec, Rule]]:
 
 
 def _blocks(world: WorldSpec, name: str) -> Sequence[tuple[str, Spec]]:
+    """(path, block) of every block of this name: several for devices of several kinds, none if it is null."""
     if name == "devices":
         one = len(world.devices) == 1
         return [("devices" if one else f"devices.{number}", kind) for number, kind in enumerate(world.devices)]
@@ -174,6 +179,7 @@ def _blocks(world: WorldSpec, name: str) -> Sequence[tuple[str, Spec]]:
 
 
 def _resolved(block: Spec) -> bool:
+    """Whether every key of a block is written, as in a resolved scenario."""
     return block.model_fields_set == set(type(block).model_fields)
 
 

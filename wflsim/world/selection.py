@@ -1,4 +1,4 @@
-"""World-aware selection: who is asked, by channel, energy or time left. Ties are broken by the policy's own race."""
+"""World-aware selection: clients are chosen by channel, energy or time left; the policy's own race breaks ties."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wflsim.exchange import Draw, Order, Weights
-from wflsim.world.cell import Cell
-from wflsim.world.device import Device, training_samples
-from wflsim.world.radio import Radio
+from wflsim.world.access.access import Cell
+from wflsim.world.channel.radio import Radio
+from wflsim.world.fleet.device import Device, training_samples
 from wflsim.world.server import ServerSpec
 
 FIRST_GUESS = Order(0, 0, 0, 0, 0, 0, 10**6, 100, 100, 0)
-"""The work before any order was seen: a megabit and a hundred samples."""
+"""The typical order as long as there was none: a megabit and a hundred samples."""
 
 
 class Selection:
-    """Ranks the eligible clients; the best are taken. Equal weights: the world's choice is not a random draw."""
+    """Chooses the clients with the lowest cost, with equal weights, because the choice is not a random draw."""
 
     def __init__(self, spec: ServerSpec, devices: Sequence[Device], cell: Cell, radio: Radio) -> None:
         self._selector = spec.selector
@@ -30,8 +30,8 @@ class Selection:
         self._radio = radio
         self._typical = FIRST_GUESS
 
-    def see(self, order: Order) -> None:
-        """The heaviest order so far is taken as typical of the next: a loss evaluation is not what costs."""
+    def take_note(self, order: Order) -> None:
+        """Take the heaviest order so far as typical of the next; a mere loss evaluation is none."""
         typical = self._typical
         if typical is FIRST_GUESS or (order.up_bits, order.backward_samples) > (
             typical.up_bits,
@@ -39,10 +39,13 @@ class Selection:
         ):
             self._typical = order
 
-    def pick(
+    def select(
         self, draw: Draw, race: NDArray[np.float64], eligible: Sequence[int], now_s: float
     ) -> tuple[list[int], Weights] | None:
-        """(D, a), or None where the scenario leaves selection to the policy."""
+        """The cohort D and its weights a; None where the scenario leaves selection to the policy.
+
+        `race`: the policy's exponential draws, one for each client.
+        """
         if not self._chooses:
             return None
         weight = np.ones(len(race)) if draw.by is None else np.asarray(draw.by, dtype=np.float64)
@@ -53,7 +56,7 @@ class Selection:
         return chosen, {client: 1.0 / len(chosen) for client in chosen}
 
     def _cost(self, now_s: float) -> Callable[[int], float]:
-        """What to have little of."""
+        """Score by which clients are ranked; the m lowest are selected."""
         up = self._cell.up
         if self._selector == "best_channel":
             return lambda client: -up.link.snr(client, up.band_hz, now_s)
@@ -64,7 +67,7 @@ class Selection:
         return lambda client: 0.0
 
     def _energy_j(self, client: int, now_s: float) -> float:
-        """To compute and send a typical order, on the band as a whole."""
+        """Joules that a client needs to compute and send a typical order on the whole band; inf in outage."""
         up, traits, typical = self._cell.up, self._devices[client].traits, self._typical
         rate_bps = up.link.rate_bps(client, up.band_hz, now_s)
         if rate_bps == 0:
@@ -74,5 +77,6 @@ class Selection:
         return training_samples(typical) * traits.j_per_sample + sending_j
 
     def _open_until_s(self, client: int, now_s: float) -> float:
+        """Simulated time at which the client's window closes; inf if it is always available."""
         hours = self._devices[client].traits.hours
         return math.inf if hours is None else hours.closes_s(now_s)

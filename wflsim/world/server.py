@@ -1,4 +1,4 @@
-"""The server's patience: when a phase is over, and what then counts."""
+"""The server block of a scenario, and the phase: when the server stops waiting for replies, and which of them count."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import simpy
 from pydantic import Field, model_validator
 
 from wflsim.exchange import Outcome, Until
-from wflsim.units import Seconds, Spec, choices
+from wflsim.spec import Spec, choices
+from wflsim.units import Seconds
 
 Selector = Annotated[
     Literal["by_lambda", "best_channel", "least_energy", "availability"],
@@ -23,26 +24,25 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class ServerSpec(Spec):
-    """Rules for the phases of a synchronous round; a policy may set its own for one phase. Of these, asynchronous
-    policies know the deadline only."""
+    """The server's rules for each phase, unless the policy sets its own; asynchronous ones have only the deadline."""
 
     deadline: Annotated[Seconds, Field(gt=0)] | None = None
-    """Whoever has not delivered this long after the phase began is interrupted: late. Of an asynchronous policy's
-    orders, each has this long."""
+    """Time from the beginning of a phase (of an asynchronous policy: of an order) after which clients that have not
+    delivered are interrupted and count as late; null: none."""
     first: Count | None = None
-    """Go on as soon as this many replies are in; the rest is late."""
+    """Number of replies after which the server goes on, all others being late; null: it waits for all."""
     quorum: Count | None = None
-    """With fewer replies the phase is void: nobody's reply counts."""
+    """Least number of replies; with fewer, none of a phase counts. Null: none needed."""
     aggregation: Seconds = 0.0
-    """Time the server takes at the end of each round."""
+    """Time that the server takes to aggregate at the end of each round."""
     loss_detection: Literal["at_once", "deadline"] = "at_once"
-    """When the server learns that a reply will not come."""
+    """When the server learns that a reply is lost: at once, or only at the deadline."""
     selector: Selector = "by_lambda"
-    """Which clients are asked; `wflsim list selector` describes each."""
+    """Rule by which clients are selected; `wflsim list selector` describes each."""
     over_selection: Annotated[float, Field(ge=1, le=100)] = 1.0
-    """Ask so many times more clients than the policy wants; with `first`, the slowest are left behind."""
+    """Factor by which more clients are asked than the policy wants; with `first`, the slowest are left behind."""
     idle: Literal["participants", "all"] = "participants"
-    """Whose waiting is charged: those who wait for others in a phase, or every client at all times."""
+    """Whose waiting is charged: that of participants who wait for others in a phase, or that of all clients always."""
 
     @model_validator(mode="after")
     def _deadline_to_detect_at(self) -> ServerSpec:
@@ -52,26 +52,28 @@ class ServerSpec(Spec):
 
     @property
     def chooser(self) -> str | None:
-        """The key by which the world draws cohorts instead of the policy's scheme; None: the policy draws."""
+        """Name of the key by which the world selects clients instead of the policy's scheme; None: the policy does."""
         if self.selector != "by_lambda":
             return "server.selector"
         return "server.over_selection" if self.over_selection > 1 else None
 
     def until(self) -> Until:
-        """The rule of a phase whose policy says nothing."""
+        """When the server stops waiting in a phase for which the policy sets no rule."""
         return Until(self.deadline, self.first, self.quorum)
 
 
 class Phase:
-    """One gather as the server lives it: replies come in until there are enough, or time is up."""
+    """One phase on the server's side: replies come in until there are enough, or until the deadline."""
 
     def __init__(self, env: simpy.Environment, orders: int, until: Until, blind: bool) -> None:
         self.outcomes: list[Outcome | None] = [None] * orders
+        """Outcome of each order; None as long as it is under way."""
         self.over = env.event()
+        """Happens when the server stops waiting."""
         self._env = env
         self._until = until
         self._blind = blind and until.deadline_s is not None
-        """Losses go unnoticed until the deadline."""
+        """Whether losses go unnoticed until the deadline."""
         self._awaited = orders
         self._delivered = 0
         if not orders:
@@ -80,7 +82,7 @@ class Phase:
             env.process(self._wait_until(until.deadline_s))
 
     def report(self, slot: int, outcome: Outcome) -> None:
-        """A device has ended its order."""
+        """Take in the outcome of the order at this position."""
         self.outcomes[slot] = outcome
         if outcome.fate == "delivered":
             self._delivered += 1
@@ -91,7 +93,7 @@ class Phase:
             self.over.succeed()
 
     def verdict(self) -> list[Outcome]:
-        """One outcome per order; without a quorum, what was delivered is thrown away."""
+        """One outcome per order; where the quorum is missed, delivered replies become dropped ones."""
         outcomes = [outcome for outcome in self.outcomes if outcome is not None]
         if self._until.quorum is not None and self._delivered < self._until.quorum:
             return [o._replace(fate="dropped") if o.fate == "delivered" else o for o in outcomes]
@@ -99,7 +101,7 @@ class Phase:
 
     def _wait_until(self, deadline_s: float) -> Any:
         yield self._env.timeout(deadline_s)
-        # Once more around the queue: a reply that arrives at this very instant is in time.
+        # One more event at the same time: a reply that arrives at this very instant is in time.
         yield self._env.timeout(0)
         if not self.over.triggered:
             self.over.succeed()

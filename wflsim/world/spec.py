@@ -1,4 +1,4 @@
-"""The world's part of a scenario, and by which of its keys the world can change the learning."""
+"""The world's blocks of a scenario, by which of their keys it can change the learning, and remarks about them."""
 
 from __future__ import annotations
 
@@ -7,38 +7,43 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from wflsim.units import Spec
-from wflsim.world.cell import CellSpec
-from wflsim.world.devices import DeviceSpec
+from wflsim.spec import Spec
+from wflsim.world.access.access import CellSpec
+from wflsim.world.channel.link import REFERENCE_HZ
+from wflsim.world.channel.radio import DEFAULT_SNR, RadioSpec, rate_rule
+from wflsim.world.channel.traces import describe, read_trace
+from wflsim.world.fleet.spec import DeviceSpec
 from wflsim.world.idle_keys import Facts, contradictions, idle_keys
-from wflsim.world.links import REFERENCE_HZ
-from wflsim.world.radio import DEFAULT_SNR, RadioSpec, rate_rule
 from wflsim.world.server import ServerSpec
-from wflsim.world.snr_trace import describe, read_trace
 
 
 def _as_list(given: Any) -> Any:
+    """One block as a list of one."""
     return given if isinstance(given, list) else [given]
 
 
 STEPPED_RATES = ("cqi", "fixed")
-"""Rules with a lowest rate, and outage below it."""
+"""Names of the rate rules with a lowest rate, and outage below it."""
 DevicesSpec = Annotated[list[DeviceSpec], Field(min_length=1), BeforeValidator(_as_list)]
 """One kind of device, or a list of kinds."""
 
 
 class WorldSpec(Spec):
-    """Everything between "the server wants" and "the reply arrived"."""
+    """Everything that decides about simulated time, energy and delivery: radio, cell, devices and server."""
 
     radio: RadioSpec = RadioSpec()
+    """The radio between clients and base station: SNR, band, power, rate, losses. By default 10 dB on 1 MHz."""
     cell: CellSpec = CellSpec()
+    """The radio cell: where clients are and how they share the band. By default each has a band of its own."""
     devices: DevicesSpec = Field(default_factory=lambda: [DeviceSpec()])
+    """The clients' devices: one kind, or a list of kinds that are dealt out in proportion to their shares."""
     server: ServerSpec = ServerSpec()
+    """How long the server waits for replies, and which clients it asks. By default it waits for all."""
 
     @model_validator(mode="after")
     def _fit_together(self) -> WorldSpec:
         radio, access = self.radio, self.cell.access
-        if access == "makespan" and radio.rate.kind in STEPPED_RATES:
+        if access == "makespan" and radio.rate.name in STEPPED_RATES:
             raise ValueError("cell.access makespan plans with smooth rates: radio.rate must be shannon or gap")
         if access in ("ofdma", "makespan") and radio.reading == "power_for_snr" and radio.path_loss is None:
             raise ValueError("radio.reading power_for_snr needs a band of known width: cell.access dedicated or tdma")
@@ -48,7 +53,7 @@ class WorldSpec(Spec):
 
 
 def influences(spec: WorldSpec) -> list[str]:
-    """Key paths by which this world can change what is learnt; none: a trace replays exactly."""
+    """Key paths by which this world can change what is learnt; if there are none, a trace replays exactly."""
     server, loss = spec.server, spec.radio.loss
     found = {
         "server.deadline": server.deadline is not None,
@@ -58,7 +63,7 @@ def influences(spec: WorldSpec) -> list[str]:
         "server.over_selection": server.over_selection > 1,
         "radio.loss.probability": loss.probability > 0,
         "radio.loss.outage_threshold": loss.outage_threshold is not None,
-        "radio.rate.kind": _stepped_outages(spec.radio),
+        "radio.rate.name": _stepped_outages(spec.radio),
         **_silence(spec.radio),
     }
     for number, device in enumerate(spec.devices):
@@ -70,7 +75,7 @@ def influences(spec: WorldSpec) -> list[str]:
 
 
 def remarks(spec: WorldSpec) -> list[str]:
-    """What a user should know before a long run."""
+    """Sentences that a user should read before a long run: slow combinations, the channel trace, idle keys."""
     radio, found = spec.radio, []
     if spec.cell.access == "ofdma" and radio.noise_follows_band:
         found.append(
@@ -92,15 +97,15 @@ def remarks(spec: WorldSpec) -> list[str]:
 
 
 def _facts(spec: WorldSpec) -> Facts:
-    """What the rules about idle keys ask."""
+    """What the rules about idle keys need to know about a world."""
     world = {"server.quorum", "server.selector", "server.over_selection"}
     missing = set(influences(spec)) - world
     return Facts(spec, outages_possible(spec.radio), bool(missing), bool(missing - {"server.deadline", "server.first"}))
 
 
 def _stepped_outages(radio: RadioSpec) -> bool:
-    """Whether a rate rule with a lowest rate may find the SNR too low for it."""
-    if radio.rate.kind not in STEPPED_RATES:
+    """Whether the rate rule has a lowest rate, and the SNR may be too low for it."""
+    if radio.rate.name not in STEPPED_RATES:
         return False
     fades = radio.fading is not None and radio.fading.time == "block"
     if radio.path_loss is not None or radio.trace is not None or fades:
@@ -112,7 +117,7 @@ def _stepped_outages(radio: RadioSpec) -> bool:
 
 
 def _silence(radio: RadioSpec) -> dict[str, bool]:
-    """By key: whether it says that some client at some time receives nothing at all, which is an outage at any rate."""
+    """By key: whether by it some client receives nothing at all at some time, which is an outage by any rate rule."""
     paths, control = radio.path_loss is not None, radio.power_control
     return {
         "radio.snr": not all(radio.snr or [DEFAULT_SNR]),
@@ -125,5 +130,5 @@ def _silence(radio: RadioSpec) -> dict[str, bool]:
 
 
 def outages_possible(radio: RadioSpec) -> bool:
-    """Whether it can be known beforehand that a transfer may stand still."""
+    """Whether a transfer may stand still because nothing can be sent, as far as that is known beforehand."""
     return _stepped_outages(radio) or any(_silence(radio).values())

@@ -1,1 +1,4 @@
-"""Charts as plain plotly dictionaries: the page draws them, Python never needs to."""
+"""Charts of the report page as plain plotly dictionaries: the page draws them, so that Python needs no browser.
+
+chart.py says what a chart is; every other file makes those of one kind, and compose.py asks them for the page.
+"""

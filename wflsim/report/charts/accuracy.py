@@ -1,4 +1,4 @@
-"""Worst, average and spread of client accuracy against rounds, time, energy and bits."""
+"""Accuracy against what it costs, and the two main costs against each other."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from wflsim.answer import percent
-from wflsim.report.axes import Axis, cost_axis
+from wflsim.analysis.formats import percent
 from wflsim.report.charts.chart import Chart, Control, view
-from wflsim.report.curves import AXES, METRICS, Curve, curve, decimated, points_per_curve
-from wflsim.report.series import Series
+from wflsim.report.series import AXES, METRICS, Curve, Series, curve, decimated, points_per_curve
+from wflsim.report.style import Axis, cost_axis, si_axis, time_axis
 
 
 def accuracy(series: Sequence[Series]) -> Chart | None:
-    """One line per policy, the range over seeds behind it, the target across."""
+    """Draw worst, average and spread of accuracy against energy, time, rounds and bits: one line per policy."""
     points = points_per_curve(len(series))
     views = {}
     for metric in METRICS:
@@ -97,3 +96,70 @@ def _target_line(series: Sequence[Series], metric: str) -> tuple[list[dict[str, 
             for goal in goals
         ],
     )
+
+
+def pareto(series: Sequence[Series]) -> Chart | None:
+    """Draw energy against time to the target: small dots are seeds, large ones means, hollow where it was missed."""
+    rows = [each.row for each in series]
+    if not rows:
+        return None
+    joules = si_axis(_to("energy", series), "J", max(float(each.runs["energy_j"].max()) for each in series))
+    times = time_axis(_to("simulated time", series), max(float(each.runs["time_s"].max()) for each in series))
+    sure = [i for i, row in enumerate(rows) if row.get("p_reach", 1) == 1] or list(range(len(rows)))
+    best = [sure[i] for i in front([(rows[i]["time_s"], rows[i]["energy_j"]) for i in sure])]
+    line = {
+        "type": "scatter", "mode": "lines", "name": "Pareto front", "hoverinfo": "skip",
+        "line": {"color": "@muted", "width": 1, "dash": "dot"},
+        "x": [rows[i]["time_s"] / times.size for i in best], "y": [rows[i]["energy_j"] / joules.size for i in best],
+    }  # fmt: skip
+    data = [line] if len(best) > 1 else []
+    for each, row in zip(series, rows, strict=True):
+        data += _cloud(each, row, times, joules)
+    note = (
+        "Large marker: mean, with 95 % intervals where there are several seeds; small ones: seeds. Hollow: missed the "
+        "target on some seed, so the true cost is higher. Left and low is better."
+    )
+    layout = {
+        "xaxis": {"title": {"text": times.title}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": joules.title}, "rangemode": "tozero"},
+    }
+    return Chart("pareto", "Energy against time", note, {"": view(data, **layout)}, height=440)
+
+
+def _cloud(series: Series, row: dict[str, Any], times: Axis, joules: Axis) -> list[dict[str, Any]]:
+    colour, runs = series.style.token, series.runs
+    seeds = {
+        "type": "scatter", "mode": "markers", "legendgroup": series.label, "showlegend": False,
+        "x": runs["time_s"].to_numpy(float) / times.size, "y": runs["energy_j"].to_numpy(float) / joules.size,
+        "marker": {"color": f"{colour}/45", "size": 5}, "customdata": runs["seed"].tolist(),
+        "hovertemplate": f"{series.markup}, seed %{{customdata}}<br>%{{x:.3~g}} {times.unit}, "
+        f"%{{y:.3~g}} {joules.unit}<extra></extra>",
+    }  # fmt: skip
+    missed = row.get("p_reach", 1) < 1
+    mean = {
+        "type": "scatter", "mode": "markers", "name": series.markup, "legendgroup": series.label,
+        "x": [row["time_s"] / times.size], "y": [row["energy_j"] / joules.size],
+        "marker": {"color": colour, "size": 12, "symbol": series.style.marker + ("-open" if missed else ""),
+                   "line": {"color": colour, "width": 2 if missed else 0}},
+        "hovertemplate": f"{series.markup}<br>%{{x:.3~g}} {times.unit}, %{{y:.3~g}} {joules.unit}<extra></extra>",
+    }  # fmt: skip
+    if len(runs) > 1:
+        for axis, name, size in (("x", "time_s", times.size), ("y", "energy_j", joules.size)):
+            up, down = (row[f"{name}_high"] - row[name]) / size, (row[name] - row[f"{name}_low"]) / size
+            mean[f"error_{axis}"] = {"type": "data", "symmetric": False, "array": [up], "arrayminus": [down],
+                                     "color": f"{colour}/60", "thickness": 1.2, "width": 3}  # fmt: skip
+    return [seeds, mean] if len(runs) > 1 else [mean]
+
+
+def _to(what: str, series: Sequence[Series]) -> str:
+    return f"{what} to target" if all(each.folder.target for each in series) else f"{what} of the run"
+
+
+def front(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Indices of the points that no other one beats in both coordinates (smaller is better), by the first one."""
+    order = sorted(range(len(points)), key=lambda i: points[i])
+    kept: list[int] = []
+    for i in order:
+        if not kept or points[i][1] < points[kept[-1]][1]:
+            kept.append(i)
+    return kept

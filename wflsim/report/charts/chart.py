@@ -11,19 +11,21 @@ from typing import Any
 import numpy as np
 
 DIGITS = 5
+"""Significant digits of the numbers of a chart: more than a screen can show."""
 
 
 @dataclass(frozen=True)
 class Control:
-    """A row of buttons, or a list if there are many. Options: key -> text."""
+    """A row of buttons that switches the view of a chart, or a list if there are many."""
 
     name: str
     options: dict[str, str]
+    """Text of each button, by the key of its views."""
 
 
 @dataclass(frozen=True)
 class Chart:
-    """One figure. `views` are keyed by the chosen options joined with `|`, in the order of `controls`."""
+    """One chart of the page. `views` are keyed by the chosen options joined with `|`, in the order of `controls`."""
 
     id: str
     title: str
@@ -35,7 +37,7 @@ class Chart:
     """Dragging zooms even on a touch screen, where it otherwise scrolls the page."""
 
     def spec(self) -> dict[str, Any]:
-        """For the page's script."""
+        """What the page's script needs to draw it."""
         return {
             "id": self.id,
             "controls": [[control.name, list(control.options)] for control in self.controls],
@@ -46,6 +48,7 @@ class Chart:
 
 
 def view(data: Sequence[dict[str, Any]], **layout: Any) -> dict[str, Any]:
+    """One view of a chart: plotly's data and layout."""
     return {"data": list(data), "layout": layout}
 
 

@@ -1,4 +1,4 @@
-"""Clients over time: the timeline of a round; who takes part, whom lambda favours, how accurate; who holds what."""
+"""Clients one by one: the timeline of a round, who takes part with what weight and accuracy, and who holds what."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wflsim.answer import duration, si
-from wflsim.report.axes import time_axis
+from wflsim.analysis.formats import duration, si
+from wflsim.analysis.legs import CAUSES, cause
 from wflsim.report.charts.chart import Chart, Control, view
-from wflsim.report.heat import Heat, columns_for, heats
-from wflsim.report.legs import CAUSES, Story
 from wflsim.report.series import Series
-from wflsim.report.timeline import Window, lanes
+from wflsim.report.story import Heat, Story, Window, columns_for, heats, lanes
+from wflsim.report.style import time_axis
 
 
 def timeline(stories: Mapping[Series, Story]) -> Chart | None:
-    """A Gantt chart per policy and moment."""
+    """Draw a Gantt chart of the legs of a few moments, one policy and moment at a time."""
     shown = {each: story.windows for each, story in stories.items() if story.windows}
     if not shown:
         return None
@@ -50,11 +49,11 @@ def _gantt(window: Window) -> dict[str, Any]:
     )
     legs = window.legs
     clients = sorted(legs["client"].unique())
-    cause = legs["activity"].where(legs["outcome"] == "ok", "in vain")
+    causes = cause(legs)
     centre, thickness = lanes(legs)
     data: list[dict[str, Any]] = []
     for name in CAUSES:
-        own = (cause == name).to_numpy()
+        own = (causes == name).to_numpy()
         rows = legs[own]
         if not len(rows):
             continue
@@ -108,7 +107,7 @@ def _hover(row: Mapping[Any, Any]) -> str:
 
 
 def clients_over_rounds(stories: Mapping[Series, Story]) -> Chart | None:
-    """Participation, lambda and accuracy: clients x rounds, one policy and one seed at a time."""
+    """Draw participation, lambda and accuracy as maps of clients x rounds, one policy at a time."""
     views, names, binned = {}, {}, 1
     rows = max(len(story.energy) for story in stories.values())
     columns = columns_for(len(stories), rows)
@@ -124,6 +123,8 @@ def clients_over_rounds(stories: Mapping[Series, Story]) -> Chart | None:
     if binned > 1:
         note += f" Long runs are drawn in bins of up to {binned} rounds."
     kinds = {"part": "participation", "lam": "λ", "accuracy": "accuracy"}
+    if any(name.endswith("|cluster") for name in views):
+        kinds["cluster"] = "cluster"
     controls = [Control("policy", names), Control("show", kinds)]
     return Chart(
         "clients", "Clients over rounds", note, views, controls, height=int(np.clip(170 + 18 * rows, 260, 760))
@@ -151,7 +152,7 @@ def _heatmap(heat: Heat) -> dict[str, Any]:
 
 
 def partition(partitions: Mapping[int, pd.DataFrame]) -> Chart | None:
-    """Samples of each class at each client as discs, area in proportion."""
+    """Draw the samples of each class at each client as discs whose area is in proportion."""
     if not partitions:
         return None
     views = {}

@@ -1,73 +1,70 @@
-"""What a sweep and a tuning map look like: maps over two keys, lines over one."""
+"""Charts of sweeps: maps over two keys, lines over one, and energy against time in all regimes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from wflsim.answer import duration, percent, si
-from wflsim.report.axes import Axis, cost_axis, log_ticks
+from wflsim.analysis.formats import Show, duration, joules, percent
+from wflsim.analysis.regimes import grid, name_of, ordered, short_key, varying
 from wflsim.report.charts.chart import Chart, Control, view
-from wflsim.report.palette import style
-from wflsim.report.regimes import Sweep, best_policies, name_of, ordered, short_key
+from wflsim.report.style import Axis, cost_axis, log_ticks, style
+from wflsim.report.sweep import Sweep
 
-COSTS: dict[str, tuple[str, Callable[[float], str]]] = {
-    "energy_j": ("energy", lambda value: si(value, "J")),
+COSTS: dict[str, tuple[str, Show]] = {
+    "energy_j": ("energy", joules),
     "time_s": ("time", duration),
     "final_worst": ("final worst accuracy", percent),
 }
 
 
 def sweep_map(sweep: Sweep, prefix: str) -> Chart | None:
-    """Two keys: a map per policy and cost. One key: a line per policy."""
-    varying = [key for key in sweep.keys if sweep.cells[key].nunique() > 1] or sweep.keys[:1]
-    if not varying or len(varying) > 2:
+    """Draw costs over the keys of a sweep: over two keys a map per policy and cost, over one a line per policy."""
+    keys = varying(sweep.runs, sweep.keys) or sweep.keys[:1]
+    if not keys or len(keys) > 2:
         return None
-    if len(varying) == 1:
-        views = {cost: _lines(sweep, varying[0], cost) for cost in COSTS}
+    if len(keys) == 1:
+        views = {cost: _lines(sweep, keys[0], cost) for cost in COSTS}
         controls = [Control("show", {cost: title for cost, (title, _) in COSTS.items()})]
         note = (
             "Line: mean over seeds. Band: 95 % interval. Costs are to the target, "
             "or of the whole run where it was missed."
         )
-        return Chart(f"{prefix}sweep", f"Over {short_key(varying[0])}", note, views, controls)
+        return Chart(f"{prefix}sweep", f"Over {short_key(keys[0])}", note, views, controls)
     views = {}
     for i, policy in enumerate(sweep.policies):
         rows = sweep.summary[sweep.summary["policy"] == policy]
         for cost, (_, show) in COSTS.items():
-            views[f"{i}|{cost}"] = grid_map(rows, varying, cost, rows[cost].map(show))
-    winners = best_policies(sweep.summary)
-    views |= {f"best|{cost}": _winners(winners, varying, sweep.policies, cost) for cost in COSTS}
+            views[f"{i}|{cost}"] = grid_map(rows, keys, cost, [show(value) for value in rows[cost]])
+    winners = sweep.winners
+    views |= {f"best|{cost}": _winners(winners, keys, sweep.policies, cost) for cost in COSTS}
     policies = {"best": "best policy", **{str(i): policy for i, policy in enumerate(sweep.policies)}}
     controls = [Control("policy", policies), Control("show", {cost: title for cost, (title, _) in COSTS.items()})]
     note = (
         "Mean over seeds in every regime. “Best policy” is the one that reaches the target most surely, and of those "
         "the one with the least energy."
     )
-    lines = sweep.summary[varying[1]].nunique()
-    title = f"Map over {short_key(varying[0])} and {short_key(varying[1])}"
+    lines = sweep.summary[keys[1]].nunique()
+    title = f"Map over {short_key(keys[0])} and {short_key(keys[1])}"
     return Chart(f"{prefix}sweep", title, note, views, controls, height=int(np.clip(190 + 46 * lines, 300, 680)))
 
 
-def grid_map(rows: pd.DataFrame, keys: Sequence[str], value: str, texts: pd.Series) -> dict[str, Any]:
-    """A heat map with the value written in each cell; colour by logarithm where values span much."""
-    xs, ys = ordered(rows[keys[0]].tolist()), ordered(rows[keys[1]].tolist())
-    z, text = np.full((len(ys), len(xs)), np.nan), [["" for _ in xs] for _ in ys]
-    for (_, row), label in zip(rows.iterrows(), texts, strict=True):
-        i, j = ys.index(row[keys[1]]), xs.index(row[keys[0]])
-        z[i, j], text[i][j] = row[value], escape(str(label), quote=False)
+def grid_map(rows: pd.DataFrame, keys: Sequence[str], value: str, texts: Sequence[str]) -> dict[str, Any]:
+    """A heat map over two keys with a text in each entry; coloured by logarithm where values span much."""
+    held = grid(rows, keys[0], keys[1], value, texts)
+    z = held.values
     positive = z[np.isfinite(z) & (z > 0)]
     wide = len(positive) > 1 and positive.max() > 8 * positive.min() and value != "final_worst"
     heat = {
         "type": "heatmap",
         "z": np.log10(np.where(z > 0, z, np.nan)) if wide else z,
-        "x": [escape(x, quote=False) for x in xs],
-        "y": [escape(y, quote=False) for y in ys],
-        "text": text,
+        "x": [escape(x, quote=False) for x in held.xs],
+        "y": [escape(y, quote=False) for y in held.ys],
+        "text": [[escape(text, quote=False) for text in row] for row in held.texts],
         "texttemplate": "%{text}",
         "colorscale": "@sequential",
         "showscale": False,
@@ -79,7 +76,7 @@ def grid_map(rows: pd.DataFrame, keys: Sequence[str], value: str, texts: pd.Seri
 
 
 def _winners(winners: pd.DataFrame, keys: Sequence[str], policies: list[str], cost: str) -> dict[str, Any]:
-    """Each regime in the colour of its winner; the cost written in it."""
+    """A map with each regime in the colour of its winner, and the cost written in it."""
     xs, ys = ordered(winners[keys[0]].tolist()), ordered(winners[keys[1]].tolist())
     data = []
     for i, policy in enumerate(policies):
@@ -136,9 +133,9 @@ def _lines(sweep: Sweep, key: str, cost: str) -> dict[str, Any]:
 
 
 def interval_line(
-    x: Sequence[Any], rows: pd.DataFrame, name: str, title: str, i: int, size: float, show: Callable[[float], str]
+    x: Sequence[Any], rows: pd.DataFrame, name: str, title: str, i: int, size: float, show: Show
 ) -> list[dict[str, Any]]:
-    """A line of means with its interval as a band."""
+    """A line of means, and its interval as a band if it is known everywhere."""
     mean, low, high = (rows[column].to_numpy(float) / size for column in (name, f"{name}_low", f"{name}_high"))
     band = {
         "type": "scatter", "mode": "lines", "x": [*x, *x[::-1]], "y": [*low, *high[::-1]], "fill": "toself",
@@ -155,7 +152,7 @@ def interval_line(
 
 
 def sweep_pareto(sweep: Sweep, prefix: str) -> Chart:
-    """Every regime of every policy: energy against time."""
+    """Draw energy against time, a marker for every regime of every policy."""
     joules = cost_axis("energy_j", "energy to target", float(sweep.summary["energy_j"].max()))
     times = cost_axis("time_s", "simulated time to target", float(sweep.summary["time_s"].max()))
     data = []

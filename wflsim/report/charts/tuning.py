@@ -1,4 +1,4 @@
-"""The map of tau*, the cost of every tau, and rounds to target."""
+"""Charts of tuning: the map of tau*, the cost of every candidate, and rounds to target."""
 
 from __future__ import annotations
 
@@ -8,51 +8,51 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wflsim.report.axes import Axis, cost_axis
+from wflsim.analysis.formats import cost_text
+from wflsim.analysis.ranking import records_of
+from wflsim.analysis.regimes import name_of, ordered, short_key, tau_text, varying
 from wflsim.report.charts.chart import Chart, Control, view
 from wflsim.report.charts.regimes import grid_map, interval_line
-from wflsim.report.palette import style
-from wflsim.report.regimes import Tune, name_of, ordered, short_key, truly
-from wflsim.report.wording import cost_text
+from wflsim.report.style import Axis, cost_axis, style
+from wflsim.report.tuning import Tune, truly
 
 REGIMES = 80
-"""Whose costs are drawn tau by tau; beyond it the list is no longer one to choose from."""
-COLUMN = {"J": "energy_j", "s": "time_s"}
+"""Number of regimes whose costs are drawn tau by tau; a longer list is no longer one to choose from."""
 
 
 def tau_map(tune: Tune, prefix: str) -> Chart | None:
-    """tau* over two regime keys as a map, over one as steps; with the cost it gives."""
-    varying = [key for key in tune.keys if tune.map[key].nunique() > 1]
-    if not varying or len(varying) > 2:
+    """Draw tau* and its cost: over two regime keys as a map, over one as steps."""
+    keys = varying(tune.map, tune.keys)
+    if not keys or len(keys) > 2:
         return None
     note = (
         "The number of local steps τ with the least cost. * marks an optimum at the edge of the τ grid: look further. "
-        "○ marks one that a τ cut off by stop.rounds could still beat; “none”: no τ reaches the target."
+        "! marks one that missed the target on some seed, ○ one that a τ cut off by stop.rounds could still beat; "
+        "“none”: no τ reaches the target."
     )
-    if len(varying) == 1:
-        return Chart(f"{prefix}tau-map", f"τ* over {short_key(varying[0])}", note, {"": _steps(tune, varying[0])})
+    if len(keys) == 1:
+        return Chart(f"{prefix}tau-map", f"τ* over {short_key(keys[0])}", note, {"": _steps(tune, keys[0])})
     views = {}
     for i, policy in enumerate(tune.policies):
         rows = tune.map[tune.map["policy"] == policy]
-        stars = [_star(row) for row in rows.to_dict("records")]
-        views[f"{i}|tau"] = grid_map(rows, varying, "tau_star", pd.Series(stars, rows.index))
-        texts = [cost_text(row["cost"], str(row.get("unit", ""))) for row in rows.to_dict("records")]
-        views[f"{i}|cost"] = grid_map(rows, varying, "cost", pd.Series(texts, rows.index))
+        views[f"{i}|tau"] = grid_map(rows, keys, "tau_star", [tau_text(row) for row in records_of(rows)])
+        texts = [cost_text(row["cost"], row["unit"]) for row in records_of(rows)]
+        views[f"{i}|cost"] = grid_map(rows, keys, "cost", texts)
     policies = {str(i): policy for i, policy in enumerate(tune.policies)}
     controls = [Control("policy", policies), Control("show", {"tau": "τ*", "cost": "its cost"})]
-    height = int(np.clip(190 + 46 * tune.map[varying[1]].nunique(), 300, 680))
-    title = f"Map of τ* over {short_key(varying[0])} and {short_key(varying[1])}"
+    height = int(np.clip(190 + 46 * tune.map[keys[1]].nunique(), 300, 680))
+    title = f"Map of τ* over {short_key(keys[0])} and {short_key(keys[1])}"
     return Chart(f"{prefix}tau-map", title, note, views, controls, height=height)
 
 
-def _star(row: dict[Any, Any]) -> str:
-    """5, 5* at the edge of the grid, 5○ if another could still win, none if no tau reaches the target."""
-    text = f"{row['tau_star']:.0f}" if np.isfinite(row["tau_star"]) else "none"
-    return text + ("*" if row["edge"] else "") + ("○" if row["could_win"] else "")
+def tune_axis(unit: str, largest: float) -> Axis:
+    """The axis of a cost that tuning minimises, by the unit of map.csv."""
+    column = {"J": "energy_j", "s": "time_s"}.get(unit)
+    return cost_axis(column, "cost to target", largest) if column else Axis(f"cost ({unit})", 1.0, unit)
 
 
 def tau_costs(tune: Tune, prefix: str) -> Chart | None:
-    """Cost against tau, a regime at a time."""
+    """Draw the cost of every candidate, one regime at a time."""
     if tune.costs is None:
         return None
     unit = str(tune.map["unit"].iloc[0])
@@ -76,8 +76,7 @@ def tau_costs(tune: Tune, prefix: str) -> Chart | None:
 
 
 def _cost_lines(tune: Tune, rows: pd.DataFrame, unit: str) -> dict[str, Any]:
-    largest = float(rows["cost"].max())
-    units = cost_axis(COLUMN[unit], "cost to target", largest) if unit in COLUMN else Axis(f"cost ({unit})", 1.0, unit)
+    units = tune_axis(unit, float(rows["cost"].max()))
     data: list[dict[str, Any]] = []
     for i, policy in enumerate(tune.policies):
         mine = rows[rows["policy"] == policy].sort_values("tau")
@@ -95,7 +94,7 @@ def _cost_lines(tune: Tune, rows: pd.DataFrame, unit: str) -> dict[str, Any]:
 
 
 def tau_rounds(tune: Tune, prefix: str) -> Chart | None:
-    """Rounds to target against tau: what training gave, before any radio."""
+    """Draw rounds to target against tau: what training gave, before any radio."""
     if tune.curves is None:
         return None
     data: list[dict[str, Any]] = []
@@ -135,8 +134,7 @@ def _steps(tune: Tune, key: str) -> dict[str, Any]:
     for i, policy in enumerate(tune.policies):
         rows = tune.map[tune.map["policy"] == policy].set_index(key)
         rows = rows.loc[[x for x in xs if x in rows.index]]
-        texts = [f"τ* = {_star(row)}, {cost_text(row['cost'], str(row.get('unit', '')))}"
-                 for row in rows.to_dict("records")]  # fmt: skip
+        texts = [f"τ* = {tau_text(row)}, {cost_text(row['cost'], row['unit'])}" for row in records_of(rows)]
         hollow = [style(i).marker + ("-open" if words else "") for words in rows["could_win"]]
         name = escape(policy, quote=False)
         data.append(

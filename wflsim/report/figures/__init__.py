@@ -1,4 +1,8 @@
-"""The page's charts for papers, by matplotlib: PDF, SVG and PNG at column width, legible without colour."""
+"""The page's charts for papers, by matplotlib: PDF, SVG and PNG at column width, legible without colour.
+
+Import `write_figures` from here. runs.py draws accuracy, energy and latency and holds what all figures share;
+clients.py draws clients one by one, regimes.py sweeps and tunings.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wflsim.errors import StoreError
+from wflsim.report.compose import Material
 from wflsim.report.figures.clients import client_figures
 from wflsim.report.figures.regimes import regime_figures
 from wflsim.report.figures.runs import run_figures
-from wflsim.report.material import Material
 from wflsim.report.page import ASSETS
 
 if TYPE_CHECKING:
@@ -22,7 +26,7 @@ FORMATS = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {"Softwa
 
 
 def write_figures(material: Material, folder: Path) -> list[Path]:
-    """Every figure that the material allows, in three formats each."""
+    """Draw every figure that the material allows and write it in three formats; returns the files."""
     from matplotlib import rc_context
 
     written = []

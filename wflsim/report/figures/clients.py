@@ -7,29 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wflsim.report.axes import time_axis
+from wflsim.analysis.legs import CAUSES, cause
+from wflsim.report.compose import Material
 from wflsim.report.figures.runs import ROWS, legend, new, plain
-from wflsim.report.heat import COLUMNS, heats
-from wflsim.report.legs import CAUSES
-from wflsim.report.material import Material
-from wflsim.report.palette import ACTIVITIES, HATCHES
 from wflsim.report.series import Series
-from wflsim.report.timeline import lanes
+from wflsim.report.story import MAP_COLUMNS, heats, lanes
+from wflsim.report.style import ACTIVITIES, HATCHES, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 def client_figures(material: Material) -> Iterator[tuple[str, Figure]]:
-    """(name, figure), drawn one at a time."""
+    """Yield names and figures about clients."""
     for each, story in material.stories.items():
         if story.windows:
             yield f"timeline_{each.label}", _timeline(story.windows[0])
     late = [(each, story.last) for each, story in material.stories.items() if len(story.last)]
     if late:
         yield "stragglers", _stragglers(late)
-    pictures = [(each, heats(each, story, COLUMNS)) for each, story in material.stories.items()]
-    for kind, title in (("part", "participation"), ("lam", "λ"), ("accuracy", "accuracy")):
+    pictures = [(each, heats(each, story, MAP_COLUMNS)) for each, story in material.stories.items()]
+    for kind, title in (("part", "participation"), ("lam", "λ"), ("cluster", "cluster"), ("accuracy", "accuracy")):
         if rows := [(each, held[kind]) for each, held in pictures if kind in held]:
             yield f"clients_{'lambda' if kind == 'lam' else title}", _clients(rows[:ROWS], title)
     for folder in material.runs:
@@ -55,10 +53,10 @@ def _timeline(window: Any) -> Figure:
     clients = sorted(legs["client"].unique())
     figure, panel = new(min(7.0, 0.9 + 0.14 * len(clients)))
     units = time_axis("time since the round began", window.end_s - window.start_s)
-    cause = legs["activity"].where(legs["outcome"] == "ok", "in vain")
+    causes = cause(legs)
     centre, thickness = lanes(legs)
     for name in CAUSES:
-        own = (cause == name).to_numpy()
+        own = (causes == name).to_numpy()
         rows = legs[own]
         if len(rows):
             panel.barh(

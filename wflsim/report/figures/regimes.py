@@ -1,4 +1,4 @@
-"""Figures of sweeps and tuning maps."""
+"""Figures of sweeps and tuning maps for papers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from wflsim.answer import si
-from wflsim.report.axes import Axis, cost_axis
-from wflsim.report.charts.tuning import COLUMN
+from wflsim.analysis.formats import joules
+from wflsim.analysis.ranking import records_of
+from wflsim.analysis.regimes import grid, name_of, ordered, short_key, tau_text, varying
+from wflsim.report.charts.tuning import tune_axis
+from wflsim.report.compose import Material
 from wflsim.report.figures.runs import legend, new, plain
-from wflsim.report.material import Material
-from wflsim.report.palette import MATPLOTLIB_DASHES, MATPLOTLIB_MARKERS, POLICIES
-from wflsim.report.regimes import Sweep, Tune, name_of, ordered, short_key
+from wflsim.report.style import MATPLOTLIB_DASHES, MATPLOTLIB_MARKERS, POLICIES, cost_axis
+from wflsim.report.sweep import Sweep
+from wflsim.report.tuning import Tune
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def regime_figures(material: Material) -> Iterator[tuple[str, Figure]]:
-    """(name, figure), drawn one at a time; numbered where there are several folders of a kind."""
+    """Yield names and figures of sweeps and tunings, numbered where there are several folders of a kind."""
     for i, (_, sweep) in enumerate(material.sweeps):
         yield from ((f"{name}{f'_{i}' if i else ''}", figure) for name, figure in _sweep(sweep))
     for i, (_, tune) in enumerate(material.tunes):
@@ -30,25 +32,25 @@ def regime_figures(material: Material) -> Iterator[tuple[str, Figure]]:
 
 
 def _sweep(sweep: Sweep) -> Iterator[tuple[str, Figure]]:
-    varying = [key for key in sweep.keys if sweep.cells[key].nunique() > 1]
-    if len(varying) == 2:
+    keys = varying(sweep.runs, sweep.keys)
+    if len(keys) == 2:
         for policy in sweep.policies:
             rows = sweep.summary[sweep.summary["policy"] == policy]
-            texts = [si(value, "J") for value in rows["energy_j"]]
-            yield f"energy_map_{policy}", _map(rows, varying, "energy_j", texts, f"{policy}: energy to target")
-    if len(varying) == 1:
-        yield "energy_over_" + short_key(varying[0]), _lines(sweep, varying[0])
+            texts = [joules(value) for value in rows["energy_j"]]
+            yield f"energy_map_{policy}", _map(rows, keys, "energy_j", texts, f"{policy}: energy to target")
+    if len(keys) == 1:
+        yield "energy_over_" + short_key(keys[0]), _lines(sweep, keys[0])
 
 
 def _tune(tune: Tune) -> Iterator[tuple[str, Figure]]:
-    varying = [key for key in tune.keys if tune.map[key].nunique() > 1]
-    if len(varying) == 2:
+    keys = varying(tune.map, tune.keys)
+    if len(keys) == 2:
         for policy in tune.policies:
             rows = tune.map[tune.map["policy"] == policy]
             if not rows["tau_star"].notna().any():
                 continue
-            texts = [f"{tau:.0f}" if np.isfinite(tau) else "none" for tau in rows["tau_star"]]
-            yield f"tau_map_{policy}", _map(rows, varying, "tau_star", texts, f"{policy}: best τ")
+            texts = [tau_text(row) for row in records_of(rows)]
+            yield f"tau_map_{policy}", _map(rows, keys, "tau_star", texts, f"{policy}: best τ")
     if tune.costs is not None:
         yield "tau_costs", _tau_costs(tune, tune.costs)
     if tune.curves is not None:
@@ -57,19 +59,16 @@ def _tune(tune: Tune) -> Iterator[tuple[str, Figure]]:
 
 def _map(rows: pd.DataFrame, keys: Sequence[str], value: str, texts: Sequence[str], title: str) -> Figure:
     figure, panel = new(2.5)
-    xs, ys = ordered(rows[keys[0]].tolist()), ordered(rows[keys[1]].tolist())
-    z = np.full((len(ys), len(xs)), np.nan)
-    spots = [(ys.index(row[keys[1]]), xs.index(row[keys[0]])) for row in rows.to_dict("records")]
-    for (i, j), number in zip(spots, rows[value], strict=True):
-        z[i, j] = number
-    shade = np.log(z) if np.nanmin(z) > 0 else z
+    held = grid(rows, keys[0], keys[1], value, texts)
+    shade = np.log(held.values) if np.nanmin(held.values) > 0 else held.values
     panel.imshow(shade, aspect="auto", origin="lower")
     middle = (np.nanmin(shade) + np.nanmax(shade)) / 2
-    for (i, j), text in zip(spots, texts, strict=True):
-        colour = "white" if shade[i, j] > middle else "black"
-        panel.text(j, i, text.replace(" ", "\n"), ha="center", va="center", fontsize=7, color=colour)
-    panel.set_xticks(range(len(xs)), [plain(x) for x in xs], rotation=30)
-    panel.set_yticks(range(len(ys)), [plain(y) for y in ys])
+    for i, row in enumerate(held.texts):
+        for j, text in enumerate(row):
+            colour = "white" if shade[i, j] > middle else "black"
+            panel.text(j, i, text.replace(" ", "\n"), ha="center", va="center", fontsize=7, color=colour)
+    panel.set_xticks(range(len(held.xs)), [plain(x) for x in held.xs], rotation=30)
+    panel.set_yticks(range(len(held.ys)), [plain(y) for y in held.ys])
     panel.set(xlabel=short_key(keys[0]), ylabel=short_key(keys[1]), title=plain(title))
     panel.grid(False)
     return figure
@@ -90,13 +89,11 @@ def _lines(sweep: Sweep, key: str) -> Figure:
 
 
 def _tau_costs(tune: Tune, costs: pd.DataFrame) -> Figure:
-    """In the first regime."""
+    """The cost of every candidate in the first regime."""
     figure, panel = new(2.4)
     first = tune.map.iloc[0]
     rows = costs[costs["regime"] == first["regime"]]
-    unit = str(first.get("unit", ""))
-    largest = float(rows["cost"].max())
-    units = cost_axis(COLUMN[unit], "cost to target", largest) if unit in COLUMN else Axis(f"cost ({unit})", 1.0, unit)
+    units = tune_axis(str(first["unit"]), float(rows["cost"].max()))
     for i, policy in enumerate(tune.policies):
         mine = rows[rows["policy"] == policy].sort_values("tau")
         _interval(panel, mine["tau"].tolist(), mine, "cost", policy, i, units.size)

@@ -7,24 +7,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wflsim.report.axes import cost_axis, si_axis, time_axis
-from wflsim.report.curves import AXES, METRICS, POINTS, curve
-from wflsim.report.legs import CAUSES
-from wflsim.report.material import Material
-from wflsim.report.palette import ACTIVITIES, HATCHES, MATPLOTLIB_DASHES, MATPLOTLIB_MARKERS
-from wflsim.report.series import Series
+from wflsim.analysis.legs import CAUSES
+from wflsim.report.compose import Material
+from wflsim.report.series import AXES, METRICS, POINTS, Series, curve
+from wflsim.report.style import (
+    ACTIVITIES,
+    HATCHES,
+    MATPLOTLIB_DASHES,
+    MATPLOTLIB_MARKERS,
+    cost_axis,
+    si_axis,
+    time_axis,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 WIDTH_IN = 3.5
+"""Width of a column of a paper in inches."""
 ROWS = 4
-"""Policies whose clients are drawn under each other; a fifth would not fit a column."""
+"""Number of policies whose clients are drawn under each other; a fifth would not fit a column."""
 
 
 def run_figures(material: Material) -> Iterator[tuple[str, Figure]]:
-    """(name, figure), drawn one at a time."""
+    """Yield names and figures of the runs' accuracy, energy and latency."""
     for axis in AXES:
         yield f"accuracy_against_{axis.split('_')[0]}", _accuracy(material.series, axis)
     yield "energy_against_time", _pareto(material.series)
@@ -35,7 +42,7 @@ def run_figures(material: Material) -> Iterator[tuple[str, Figure]]:
 
 
 def look(series: Series) -> dict[str, Any]:
-    """Colour, dash and marker of a line."""
+    """Colour, dash and marker of a series, as matplotlib's arguments."""
     return {
         "color": series.style.hex,
         "linestyle": MATPLOTLIB_DASHES[(series.style.variant + series.style.colour) % len(MATPLOTLIB_DASHES)],
@@ -44,7 +51,7 @@ def look(series: Series) -> dict[str, Any]:
 
 
 def new(height_in: float, rows: int = 1, shared: bool = True) -> tuple[Figure, Any]:
-    """A column-wide figure and its axes."""
+    """Make a figure as wide as a column, and its axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
@@ -52,13 +59,13 @@ def new(height_in: float, rows: int = 1, shared: bool = True) -> tuple[Figure, A
 
 
 def legend(figure: Figure, axes: Axes, count: int) -> None:
-    """Above the figure, where it covers no data."""
+    """Put the legend above the figure, where it covers no data."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, [plain(label) for label in labels], loc="outside upper center", ncols=min(3, max(1, count)))
 
 
 def plain(text: str) -> str:
-    """A dollar sign in a name is not mathematics."""
+    """A text for matplotlib in which a dollar sign is a dollar sign, not mathematics."""
     return text.replace("$", r"\$")
 
 

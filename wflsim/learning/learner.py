@@ -1,0 +1,245 @@
+"""The learner: runs the client half of a policy for a cohort, chunk by chunk, and evaluates models client by client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from wflsim.compress import Encoder, Payload, StochasticRounding
+from wflsim.exchange import Ask, Me, value_of, wire_bits
+from wflsim.learning.clients import FEWER, Chunk
+from wflsim.learning.machine import format_bytes, keep_freed_memory, refuse_unless_it_fits
+from wflsim.learning.memories import Rows
+from wflsim.learning.models.gradients import Gradients
+from wflsim.learning.samples import Batches, Shards
+from wflsim.learning.specs import TrainSpec
+from wflsim.rng import stream
+
+MEMORY_SHARE = 0.8
+"""Share of the machine's memory that what clients remember may fill; the rest is for samples, models and the system."""
+EVALUATED_BYTES = 1 << 28
+"""Bytes of models that are evaluated at once where every client has its own: bounds the memory."""
+
+Job = TypeVar("Job")
+Answer = TypeVar("Answer")
+
+
+@dataclass(slots=True)
+class Result:
+    """One client's finished work, not yet delivered to the server."""
+
+    client: int
+    items: dict[str, Any]
+    """What the client sends up, by name, as the server will see it."""
+    given: dict[str, Any]
+    """The shared payload as the client received it."""
+    up_bits: int
+    """Bits of the upload."""
+    forward_samples: int
+    """Samples pushed forward through the model: those trained on, and those of which only the loss was asked."""
+    backward_samples: int
+    """Samples pushed backward through the model: those trained on."""
+    memory: dict[str, Tensor]
+    """Rows to store once the server has received the whole upload."""
+    personal: dict[str, Tensor]
+    """Rows to store as soon as the client has finished computing."""
+    scratch: dict[str, Tensor]
+    """Rows to store until the end of the round."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tensors that the client sends and remembers."""
+        held = (self.items, self.memory, self.personal, self.scratch)
+        return sum(rows.nbytes for store in held for rows in store.values() if isinstance(rows, Tensor))
+
+
+@dataclass(slots=True)
+class Done:
+    """The finished work of a whole Ask."""
+
+    shared_bits: int
+    """Bits of the payload that goes to everybody."""
+    each_bits: int
+    """Bits of the payload that one client gets for itself."""
+    results: list[Result]
+    """One per client, in the order of the cohort."""
+
+
+class Learner:
+    """All clients of a run: their samples, what they remember, and the model they train."""
+
+    def __init__(
+        self, gradients: Gradients, train: Shards, test: Shards, spec: TrainSpec, seed: int, threads: int
+    ) -> None:
+        # Threads run over clients. One thread inside each operation is faster for models of this size, and keeps
+        # results independent of the number of cores.
+        torch.set_num_threads(1)
+        keep_freed_memory()
+        self.clients = len(train.sizes)
+        self.samples = train.sizes
+        self.test_samples = test.sizes
+        self.parameters = gradients.model.parameters
+        self.flops_per_sample = gradients.model.flops(train.x[:1])
+        self._gradients = gradients
+        self._train = train
+        self._test = test
+        self._spec = spec
+        self._seed = seed
+        self._blank = train.x.new_zeros(self.parameters)
+        self._encoder: Encoder | None = None if spec.quantise is None else StochasticRounding(spec.quantise)
+        self._stores: dict[str, Rows] = {"memory": {}, "personal": {}, "scratch": {}}
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    def initial(self) -> Tensor:
+        """[P] initial parameters, from a named stream of the seed."""
+        return self._gradients.model.initial(self._seed).to(self._blank)
+
+    def run(self, ask: Ask, keys: Sequence[tuple[int, int]]) -> Done:
+        """Do the work of an Ask for its cohort; keys[i] names the stream of minibatches of the i-th client."""
+        # Plain ints: a stream is named by what its key looks like, and numpy's 3 looks different.
+        names = [(int(client), *map(int, key)) for client, key in zip(ask.cohort, keys, strict=True)]
+        down = self._payload("shared", names[:1]).encode(ask.shared)
+        unicast = self._payload("each", names).encode(_one_row_each(ask.each, len(names)))
+        shared, each = _values(down), _values(unicast)
+
+        def work(part: slice) -> list[Result]:
+            upload = self._payload("up", names[part])
+            me = Chunk(
+                [client for client, *_ in names[part]],
+                self._train,
+                self._gradients,
+                [self._batches(*name) for name in names[part]],
+                self._stores,
+                self._blank,
+                upload,
+            )
+            with torch.no_grad():
+                sent = ask.work(me, **shared, **{name: rows[part] for name, rows in each.items()})
+                done = list(_results(me, upload.encode(_one_row_each(sent, len(me.clients))), shared))
+            cohort_bytes = len(names) * done[0].nbytes
+            refuse_unless_it_fits(cohort_bytes, f"what {len(names)} clients of one phase send and keep", FEWER)
+            return done
+
+        size = self._gradients.chunk or max(1, len(names))
+        parts = [slice(low, low + size) for low in range(0, len(names), size)]
+        results = [result for chunk in self._map(work, parts) for result in chunk]
+        return Done(wire_bits(down, rows=False), wire_bits(unicast, rows=True), results)
+
+    def keep(self, result: Result) -> None:
+        """Store what stays on the device: the client has finished computing."""
+        self._store("personal", result.client, result.personal)
+        self._store("scratch", result.client, result.scratch)
+
+    def commit(self, result: Result) -> None:
+        """Store what the server relies on: it has received the whole upload."""
+        self._store("memory", result.client, result.memory)
+
+    def end_round(self) -> None:
+        """Forget scratch, and refuse to go on if what clients remember has outgrown the machine's memory."""
+        self._stores["scratch"] = {}
+        kept = [rows for store in self._stores.values() for rows in store.values() if rows]
+        held_bytes = sum(len(rows) * next(iter(rows.values())).nbytes for rows in kept)
+        clients = max(map(len, kept), default=0)
+        refuse_unless_it_fits(
+            held_bytes / MEMORY_SHARE,
+            f"what {clients} of {self.clients} clients remember ({format_bytes(held_bytes)}) and the rest",
+            "lower clients or stop.rounds, choose a smaller model, or a policy without client memory",
+        )
+
+    def evaluate(self, model: Callable[[Me], Tensor]) -> tuple[list[float | None], list[float | None]]:
+        """Per client: accuracy and mean loss on its test samples, None without any.
+
+        `model`, given some of the clients, returns [P] or, if each has its own, one row for each of them.
+        """
+        nothing = self._payload("evaluate", [])
+        scores: list[tuple[float | None, float | None]] = []
+        size = max(1, EVALUATED_BYTES // self._blank.nbytes)
+        for low in range(0, self.clients, size):
+            clients = range(low, min(low + size, self.clients))
+            me = Chunk(clients, self._train, self._gradients, [], self._stores, self._blank, nothing)
+            with torch.no_grad():
+                w = model(me)
+            own = w.expand(len(clients), -1) if w.ndim == 1 else w
+            if len(own) != len(clients):
+                raise ValueError(f"the policy's model() gave {len(own)} models for {len(clients)} clients")
+            scores += self._map(self._score, list(zip(clients, own, strict=True)))
+        return [accuracy for accuracy, _ in scores], [loss for _, loss in scores]
+
+    def rows(self, store: Literal["memory", "personal"], name: str) -> dict[int, Tensor]:
+        """Client -> row of this name in the store."""
+        return dict(self._stores[store].get(name, {}))
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything clients remember, as plain dicts of tensors, to be saved."""
+        return {store: {name: dict(kept) for name, kept in rows.items()} for store, rows in self._stores.items()}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take up what `snapshot` gave."""
+        self._stores = {
+            store: {
+                name: {client: row.to(self._blank.device) for client, row in kept.items()}
+                for name, kept in rows.items()
+            }
+            for store, rows in saved.items()
+        }
+
+    def _batches(self, client: int, *key: int) -> Batches:
+        """The minibatches of one client in the order of this key."""
+        rng = stream(self._seed, "batches", client, *key)
+        return Batches(rng, self.samples[client], self._spec.batch, self._spec.replacement)
+
+    def _payload(self, way: str, names: Sequence[tuple[int, ...]]) -> Payload:
+        """A payload on its way (down shared, down each, or up), with a copy for each of the named orders."""
+        rngs = [stream(self._seed, "quantise", way, *name) for name in names] if self._encoder and names else []
+        return Payload(self._encoder if rngs else None, rngs)
+
+    def _score(self, job: tuple[int, Tensor]) -> tuple[float | None, float | None]:
+        """Accuracy and mean loss of the model w on the client's test samples."""
+        client, w = job
+        count = self._test.sizes[client]
+        if not count:
+            return None, None
+        right, loss = 0, 0.0
+        with torch.no_grad():
+            parameters = self._gradients.model.split(w)
+            for x, labels in self._test.pieces(client):
+                logits = self._gradients.model.forward(parameters, x)
+                right += int((logits.argmax(-1) == labels).sum())
+                loss += float(cross_entropy(logits, labels, reduction="sum"))
+        return right / count, loss / count
+
+    def _store(self, store: str, client: int, rows: Mapping[str, Tensor]) -> None:
+        for name, row in rows.items():
+            self._stores[store].setdefault(name, {})[client] = row
+
+    def _map(self, function: Callable[[Job], Answer], jobs: Sequence[Job]) -> Iterator[Answer]:
+        if self._pool is None or len(jobs) == 1:
+            return map(function, jobs)
+        return self._pool.map(function, jobs)
+
+
+def _values(items: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value_of(item) for name, item in items.items()}
+
+
+def _one_row_each(items: Mapping[str, Any], clients: int) -> Mapping[str, Any]:
+    """The payload itself; a ValueError unless every item has a row for every client."""
+    for name, item in items.items():
+        if len(value_of(item)) != clients:
+            raise ValueError(f"payload {name!r} has {len(value_of(item))} rows for {clients} clients")
+    return items
+
+
+def _results(me: Chunk, sent: Mapping[str, Any], given: dict[str, Any]) -> Iterator[Result]:
+    """Client by client: its row of everything that the chunk sends and remembers."""
+    bits = wire_bits(sent, rows=True)
+    values = {name: list(rows) for name, rows in _values(sent).items()}
+    for i, (client, staged) in enumerate(zip(me.clients, me.staged(), strict=True)):
+        items = {name: rows[i] for name, rows in values.items()}
+        yield Result(client, items, given, bits, me.forward_samples[i], me.backward_samples[i], *staged)

@@ -1,0 +1,187 @@
+"""Training: the demands of a policy, stepped with a torch learner."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Generator, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from wflsim.errors import Diverged, WflsimError
+from wflsim.exchange import BITS_PER_VALUE, Ask, Draw, Gather, Lost, Order, Outcome, Receive, Reply, Request, Send
+from wflsim.learning.clients import FEWER
+from wflsim.learning.learner import Learner, Result
+from wflsim.learning.machine import memory_errors_in_words
+from wflsim.policies.base import Policy
+from wflsim.records import Evaluation, Step
+from wflsim.rng import stream
+from wflsim.simulation.loop import Flow
+
+
+class Training:
+    """Runs the client half when an order is given, and lets outcomes decide what of it counts."""
+
+    def __init__(self, policy: Policy, learner: Learner, seed: int, evaluate_every: int = 1) -> None:
+        self.policy = policy
+        self.learner = learner
+        self.seed = seed
+        self.evaluate_every = evaluate_every
+        self.state = policy.start(learner.initial(), learner.samples)
+        self._s = 0
+        self._under_way: list[Result] = []
+        self._sent: Counter[int] = Counter()
+
+    def round(self, s: int) -> Flow:
+        with memory_errors_in_words(f"training {self.policy.name} in round {s}", FEWER):
+            return (yield from self._round(s))
+
+    def _round(self, s: int) -> Flow:
+        self._s = s
+        flow = self.policy.round(self.state, s, lambda name: stream(self.seed, "policy", name, s))
+        answer: Any = None
+        phase = 0
+        while True:
+            try:
+                request: Request = flow.send(answer)
+            except StopIteration as done:
+                self.state = done.value
+                break
+            if isinstance(request, Draw):
+                answer = yield request
+            elif isinstance(request, Gather):
+                answer = yield from self._gather(request, s, phase)
+                phase += 1
+            elif isinstance(request, Send):
+                yield from self._send(request.ask, s, phase)
+                answer = None
+                phase += 1
+            else:
+                answer = yield from self._receive(request)
+        self.learner.end_round()
+        self._refuse_infinities()
+        return self._evaluation() if (s + 1) % self.evaluate_every == 0 else None
+
+    def _gather(self, gather: Gather, s: int, phase: int) -> Generator[Step, list[Outcome], list[Reply]]:
+        orders: list[Order] = []
+        results: list[Result] = []
+        for number, ask in enumerate(gather.asks):
+            asked, done = self._run(ask, [(s, phase)] * len(ask.cohort), s, phase, number)
+            orders += asked
+            results += done
+        if len({order.client for order in orders}) < len(orders):
+            raise WflsimError(f"{self.policy.name}: one Gather asks a client twice; it can serve one order at a time")
+        if not orders:
+            return []
+        outcomes = yield Step("gather", orders, gather.until)
+        return [reply for pair in zip(results, outcomes, strict=True) if isinstance(reply := self._end(*pair), Reply)]
+
+    def _send(self, ask: Ask, s: int, phase: int) -> Generator[Step, None, None]:
+        keys = [(self._sent[i], 0) for i in ask.cohort]
+        self._sent.update(ask.cohort)
+        orders, results = self._run(ask, keys, s, phase, 0)
+        self._under_way += results
+        yield Step("send", orders, None)
+
+    def _receive(self, request: Receive) -> Generator[Step, Outcome, Reply | Lost]:
+        outcome = yield Step("receive", [], None)
+        first = next(i for i, result in enumerate(self._under_way) if result.client == outcome.client)
+        return self._end(self._under_way.pop(first), outcome)
+
+    def _run(
+        self, ask: Ask, keys: Sequence[tuple[int, int]], s: int, phase: int, number: int
+    ) -> tuple[list[Order], list[Result]]:
+        done = self.learner.run(ask, keys)
+        paper_bits = ask.models_up * BITS_PER_VALUE * self.learner.parameters
+        orders = [
+            Order(
+                result.client, s, phase, number, done.shared_bits, done.each_bits, result.up_bits,
+                result.forward_samples, result.backward_samples, paper_bits,
+            )
+            for result in done.results
+        ]  # fmt: skip
+        return orders, done.results
+
+    def _end(self, result: Result, outcome: Outcome) -> Reply | Lost:
+        """What stays on the device stays when it has computed; what the server relies on, when it has arrived."""
+        if outcome.computed:
+            self.learner.keep(result)
+        if outcome.fate != "delivered":
+            return Lost(outcome.client, outcome.fate)
+        self.learner.commit(result)
+        for name, item in result.items.items():
+            # Scalars only: a policy may compute with a loss at once, while models are looked at when the round is over.
+            if isinstance(item, torch.Tensor) and item.ndim == 0 and not math.isfinite(item):
+                raise self._diverged(f"the {name} of client {result.client} is not finite")
+        return Reply(result.client, result.items, result.given)
+
+    def _evaluation(self) -> Evaluation:
+        accuracy, loss = self.learner.evaluate(lambda me: self.policy.model(self.state, me))
+        for client, value in enumerate(loss):
+            if value is not None and not math.isfinite(value):  # a finite model may still overflow on an image
+                raise self._diverged(f"the test loss of client {client} is not finite")
+        lam = getattr(self.state, "lam", None)
+        groups = [getattr(self.state, name, None) for name in ("cluster", "since")]
+        return Evaluation(
+            accuracy,
+            loss,
+            None if lam is None else [float(entry) for entry in lam],
+            *(None if held is None else [int(entry) if entry >= 0 else None for entry in held] for held in groups),
+        )
+
+    def _refuse_infinities(self) -> None:
+        for field in fields(self.state):
+            held = getattr(self.state, field.name)
+            if isinstance(held, np.ndarray):
+                held = torch.from_numpy(held)
+            if isinstance(held, torch.Tensor) and held.is_floating_point() and not held.sum().isfinite():
+                raise self._diverged(f"{field.name} is no longer finite")
+
+    def _diverged(self, what: str) -> Diverged:
+        return Diverged(
+            f"policy {self.policy.name}: {what} in round {self._s}; "
+            f"usual cure: a smaller eta, or (FedDyn, DRDM) a larger mu with mu*eta*tau <= 1"
+        )
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that learning needs to go on, as plain containers and tensors."""
+        return {
+            "state": pack({field.name: getattr(self.state, field.name) for field in fields(self.state)}),
+            "under_way": [pack(result) for result in self._under_way],
+            "sent": dict(self._sent),
+            "learner": self.learner.snapshot(),
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Inverse of `snapshot`."""
+        self.state = type(self.state)(**unpack(saved["state"]))
+        self._under_way = [Result(**unpack(result)) for result in saved["under_way"]]
+        self._sent = Counter(saved["sent"])
+        self.learner.restore(saved["learner"])
+
+
+def pack(value: Any) -> Any:
+    """Numpy arrays and dataclasses in terms of what `torch.load(weights_only=True)` accepts."""
+    if isinstance(value, np.ndarray):
+        return {"numpy": torch.from_numpy(value.copy())}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: pack(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, dict):
+        return {key: pack(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(pack(entry) for entry in value)
+    return value
+
+
+def unpack(value: Any) -> Any:
+    """Inverse of `pack`, except that a dataclass stays a dict."""
+    if isinstance(value, dict):
+        if value.keys() == {"numpy"}:
+            return value["numpy"].numpy()
+        return {key: unpack(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(unpack(entry) for entry in value)
+    return value

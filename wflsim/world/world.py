@@ -1,0 +1,238 @@
+"""The world, a carrier in simulated time: orders go in, time passes, outcomes and legs come out."""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from wflsim.errors import Exhausted
+from wflsim.exchange import Draw, Order, Outcome, Until, Weights
+from wflsim.records import Leg
+from wflsim.world.access.access import Broadcast, Cell
+from wflsim.world.access.makespan import Expected
+from wflsim.world.bounds import Clock
+from wflsim.world.channel.radio import Radio
+from wflsim.world.fleet.device import Device, Report
+from wflsim.world.fleet.meter import Meter
+from wflsim.world.fleet.spec import build_fleet
+from wflsim.world.selection import Selection
+from wflsim.world.server import Phase
+from wflsim.world.spec import WorldSpec, influences
+
+__all__ = ["World", "WorldSpec", "influences"]
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause Python's garbage collector, which would walk the thirty objects per order of a phase again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class World:
+    """One radio cell with its clients and one clock; same spec, seed and calls, same answers bit for bit."""
+
+    def __init__(self, spec: WorldSpec, clients: int, seed: int, flops_per_sample: float = 0.0) -> None:
+        self._env = Clock()
+        self._legs: list[Leg] = []
+        self._until = spec.server.until()
+        self._aggregation_s = spec.server.aggregation
+        self._blind = spec.server.loss_detection == "deadline"
+        self._idle_counts = spec.server.idle == "all"
+        radio = Radio(spec.radio, spec.cell, seed)
+        self._cell = Cell(spec.cell, self._env, radio)
+        self._devices = [
+            Device(
+                client, traits, self._env, self._cell, radio, Meter(client, traits, self._legs, self._idle_counts), seed
+            )
+            for client, traits in enumerate(build_fleet(spec.devices, clients, seed, flops_per_sample))
+        ]
+        self._selection = Selection(spec.server, self._devices, self._cell, radio)
+        self._under_way = 0
+        self._arrived: deque[Outcome] = deque()
+        self._arrival = self._env.event()
+        self._round = 0
+        """Round of the latest order, to which idle time between phases belongs."""
+
+    @property
+    def now_s(self) -> float:
+        """Simulated time in seconds since the beginning."""
+        return float(self._env.now)
+
+    def eligible(self) -> list[int]:
+        """Clients that could take an order now; if there are none, the clock jumps to when there are some."""
+        if not self._wait_for_any(range(len(self._devices))):
+            dead = sum(not device.meter.alive_at(self.now_s) for device in self._devices)
+            raise Exhausted(
+                f"nobody can serve any more after {self.now_s:.6g} s: of {len(self._devices)} clients, "
+                f"{dead} have an empty battery, and no window of the others opens again"
+            )
+        return [device.client for device in self._devices if device.ready(self._env.now)]
+
+    def select(self, draw: Draw, race: NDArray[np.float64], eligible: list[int]) -> tuple[list[int], Weights] | None:
+        """The world's own choice of a cohort, with its weights; None where the policy chooses."""
+        return self._selection.select(draw, race, eligible, self.now_s)
+
+    def gather(self, orders: Sequence[Order], until: Until | None) -> list[Outcome]:
+        """Carry out all orders of a phase concurrently, until they have ended or the server stops waiting.
+
+        Returns one outcome per order, in their order. `until=None`: the scenario's rule.
+        """
+        self._wait_for_any([order.client for order in orders])
+        phase = Phase(self._env, len(orders), self._until if until is None else until, self._blind)
+        broadcasts = self._broadcast(orders)
+        self._cell.plan(self._expected(orders, broadcasts))
+        with collector_paused():
+            processes = [
+                self._start(order, broadcasts.get(order.ask), partial(phase.report, slot))
+                for slot, order in enumerate(orders)
+            ]
+            self._env.run(phase.over)
+            for process in processes:
+                if process is not None and process.is_alive:
+                    process.interrupt("late")
+            for broadcast in broadcasts.values():
+                self._cell.end_broadcast(broadcast)
+            self._let_the_instant_pass()
+        for order, process in zip(orders, processes, strict=True):
+            if process is not None:
+                self._devices[order.client].meter.charge_idle(order.round, order.phase, self._env.now)
+        return phase.verdict()
+
+    def send(self, orders: Sequence[Order]) -> None:
+        """Start orders and return at once; `receive` tells how each ends."""
+        self._cell.refuse_plans()
+        self._wait_for_any([order.client for order in orders])
+        broadcasts = self._broadcast(orders)
+        for order in orders:
+            self._under_way += 1
+            process = self._start(order, broadcasts.get(order.ask), self._arrive)
+            if process is not None and self._until.deadline_s is not None:
+                self._env.process(self._interrupt_after(self._until.deadline_s, process))
+
+    def receive(self) -> Outcome:
+        """Let time pass until the next order that was sent ends, and return its outcome."""
+        if not self._arrived:
+            if not self._under_way:
+                raise Exhausted("no order is under way, so none can end")
+            self._env.run(self._next_arrival())
+        return self._arrived.popleft()
+
+    def end_round(self) -> None:
+        """Let the server's aggregation pass and, where all idle time counts, charge it."""
+        if self._aggregation_s > 0:
+            self._env.run(self._env.timeout(self._aggregation_s))
+        if self._idle_counts:
+            for device in self._devices:
+                if device.serving is None:
+                    device.meter.charge_idle(self._round, 0, self._env.now)
+
+    def take_legs(self) -> list[Leg]:
+        """Legs finished since the last call, in the order in which they ended."""
+        legs = self._legs[:]
+        self._legs.clear()
+        return legs
+
+    def _broadcast(self, orders: Sequence[Order]) -> dict[int, Broadcast]:
+        """Start the broadcasts of what orders of one ask share; by ordinal of the ask."""
+        receivers: dict[int, list[int]] = {}
+        bits: dict[int, int] = {}
+        now_s, devices = self._env.now, self._devices
+        for order in orders:
+            if order.shared_bits and devices[order.client].ready(now_s):
+                receivers.setdefault(order.ask, []).append(order.client)
+                bits[order.ask] = order.shared_bits
+        return {
+            ask: self._cell.broadcast(clients, bits[ask], max(devices[client].wake_s() for client in clients))
+            for ask, clients in receivers.items()
+        }
+
+    def _expected(self, orders: Sequence[Order], broadcasts: dict[int, Broadcast]) -> list[Expected]:
+        """The uploads of a phase as they would be if nothing went wrong, for a planned uplink."""
+        if not self._cell.plans:
+            return []
+        down, now_s = self._cell.down, self._env.now
+        heard_s = {
+            ask: flow.begun_s - now_s + down.link.transfer_s(flow.clients, flow.bits, flow.band_hz, flow.begun_s)[0]
+            for ask, flow in broadcasts.items()
+        }
+        uploads = []
+        for order in orders:
+            device = self._devices[order.client]
+            if order.up_bits and device.ready(now_s):
+                own_s, _ = down.link.transfer_s((order.client,), order.each_bits, down.band_hz, now_s)
+                ready_s = heard_s.get(order.ask, 0.0) + own_s + device.compute_s(order)
+                uploads.append(Expected(order.client, order.up_bits, ready_s))
+        return uploads
+
+    def _start(self, order: Order, broadcast: Broadcast | None, report: Report) -> simpy.Process | None:
+        """Start an order on its device; None if the device cannot serve: then the order ends at once, without a leg."""
+        device, now_s = self._devices[order.client], self._env.now
+        self._round = order.round
+        self._selection.take_note(order)
+        if not device.ready(now_s):
+            gone = device.serving is None and device.ready_s(now_s) == math.inf
+            report(Outcome(order.client, "dead" if gone else "dropped", computed=False))
+            return None
+        if self._idle_counts:
+            device.meter.charge_idle(order.round, order.phase, now_s)
+        device.serving = self._env.process(device.serve(order, broadcast, report))
+        return device.serving
+
+    def _arrive(self, outcome: Outcome) -> None:
+        """Take in the outcome of an order that was sent."""
+        self._under_way -= 1
+        self._arrived.append(outcome)
+        if not self._arrival.triggered:
+            self._arrival.succeed()
+
+    def _next_arrival(self) -> simpy.Event:
+        """The event of the next outcome of an order that was sent."""
+        if self._arrival.triggered:
+            self._arrival = self._env.event()
+        return self._arrival
+
+    def _wait_for_any(self, clients: Sequence[int]) -> bool:
+        """Let time pass until one of these clients can take an order; False if none ever can.
+
+        `gather` and `send` wait as `eligible` does, because a replayed run gives orders without asking who is eligible.
+        """
+        env = self._env
+        if not clients:
+            return False
+        while not any(self._devices[client].ready(env.now) for client in clients):
+            idle = [device for client in clients if (device := self._devices[client]).serving is None]
+            opens_s = min((device.ready_s(env.now) for device in idle), default=math.inf)
+            if opens_s < math.inf:
+                opening = env.timeout(opens_s - env.now)
+                env.run(opening | self._next_arrival() if self._under_way else opening)
+            elif self._under_way:
+                env.run(self._next_arrival())
+            else:
+                return False
+        return True
+
+    def _interrupt_after(self, deadline_s: float, process: simpy.Process) -> Any:
+        """Interrupt an order that was sent when its deadline has passed."""
+        yield self._env.timeout(deadline_s)
+        yield self._env.timeout(0)
+        if process.is_alive:
+            process.interrupt("late")
+
+    def _let_the_instant_pass(self) -> None:
+        """Let all events of this instant happen: interrupted devices write their last leg."""
+        self._env.run(self._env.timeout(0))
