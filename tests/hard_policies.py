@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import torch
 
 from wflsim.exchange import Ask, Draw, Gather, Receive, Reply, Send
-from wflsim.policies.base import Policy, moved
+from wflsim.policies.base import Policy, average_models
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Hard(Policy):
         return W(w, tuple(d))
 
     def steps(self, me, w, tau=None):
-        y = me.fresh(w)
+        y = me.copies_of(w)
         for _ in range(tau or self.tau):
             y.sub_(me.g(y), alpha=0.1)
         return y
@@ -43,13 +43,13 @@ class TwoPhases(Hard):
         got = yield Gather([Ask(D, self.gradient, shared={"w": x.w})])
         if not got:
             return x
-        c = moved(torch.zeros_like(x.w), got, "c", a)
+        c = average_models(torch.zeros_like(x.w), got, "c", a)
         back = yield Gather([Ask([reply.client for reply in got], self.walk, shared={"c": c}, models_up=1)])
-        return replace(x, w=x.w + moved(torch.zeros_like(x.w), back, "delta", a)) if back else x
+        return replace(x, w=x.w + average_models(torch.zeros_like(x.w), back, "delta", a)) if back else x
 
     def gradient(self, me, w):
-        me.scratch["x"] = me.fresh(w)
-        me.scratch["c"] = me.g(me.fresh(w))
+        me.scratch["x"] = me.copies_of(w)
+        me.scratch["c"] = me.g(me.copies_of(w))
         return {"c": me.scratch["c"]}
 
     def walk(self, me, c):
@@ -99,7 +99,7 @@ class ModelPerClient(Hard):
         for c in (0, 1):
             mine = [reply for reply in got if reply.client % 2 == c]
             if mine:
-                w[c] = moved(x.w[c], mine, "y", {i: 1 / len(parts[c]) for i in parts[c]})
+                w[c] = average_models(x.w[c], mine, "y", {i: 1 / len(parts[c]) for i in parts[c]})
         return replace(x, w=w)
 
     def local(self, me, w):
@@ -117,10 +117,10 @@ class TauPerClient(Hard):
     def round(self, x, s, rng):
         D, a = yield Draw(self.m)
         got = yield Gather([Ask(D, self.local, shared={"w": x.w}, each={"tau": torch.tensor([1 + i % 3 for i in D])})])
-        return replace(x, w=moved(x.w, got, "y", a)) if got else x
+        return replace(x, w=average_models(x.w, got, "y", a)) if got else x
 
     def local(self, me, w, tau):
-        y = me.fresh(w)
+        y = me.copies_of(w)
         for _ in me.steps(tau, y):
             y -= 0.1 * me.g(y)
         return {"y": y, "tau": tau}
@@ -134,7 +134,7 @@ class Personal(Hard):
     def round(self, x, s, rng):
         D, a = yield Draw(self.m)
         got = yield Gather([Ask(D, self.local, shared={"w": x.w}, models_up=1)])
-        return replace(x, w=moved(x.w, got, "y", a)) if got else x
+        return replace(x, w=average_models(x.w, got, "y", a)) if got else x
 
     def local(self, me, w):
         v = me.personal.get("v", w)

@@ -178,7 +178,7 @@ class Me(Protocol):
     scratch: Keep
     """Kept from one phase of a round to the next."""
 
-    def fresh(self, w: Any) -> Any:
+    def copies_of(self, w: Any) -> Any:
         """A new [k, P] tensor with w ([P] or [k, P]) in every row, to be updated in place."""
 
     def sent(self, *items: Any) -> Any:

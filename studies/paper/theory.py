@@ -104,7 +104,7 @@ class Bench:
     def __setitem__(self, name: str, rows: torch.Tensor) -> None:
         self._g[self._D] = rows  # everything arrives, so what is assigned is kept at once
 
-    def fresh(self, w: torch.Tensor) -> torch.Tensor:
+    def copies_of(self, w: torch.Tensor) -> torch.Tensor:
         return w.repeat(len(self._D), 1)
 
     def sent(self, *items: torch.Tensor) -> Any:

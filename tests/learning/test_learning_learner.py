@@ -25,7 +25,7 @@ def learner(model="linear", clients=10, seed=1, threads=1, partition=None, **tra
 
 
 def sgd(me, w, tau=5, eta=0.3):
-    y = me.fresh(w)
+    y = me.copies_of(w)
     for _ in range(tau):
         y.sub_(me.g(y), alpha=eta)
     return {"y": y}
@@ -45,7 +45,7 @@ def test_gradients_and_losses_agree_with_each_other(name):
     seen = {}
 
     def probe(me, w):
-        y = me.fresh(w)
+        y = me.copies_of(w)
         batch = me.batch()
         seen["g"], (seen["gf"], seen["loss"]), seen["f"] = me.g(y, batch), me.gf(y, batch), me.f(y, batch)
         step = 1e-6 * torch.nn.functional.normalize(seen["g"], dim=1)
@@ -67,7 +67,7 @@ def test_everything_is_the_mean_over_all_own_samples():
     data, ours = load(DIGITS, 10, 1), learner(dtype="float64")
     own = divide(ZipfDirichletSpec(alpha=0.3, sigma=0.5), data, 10, seed=1).train
     w = ours.initial()
-    done = ours.run(Ask([1, 8], lambda me, w: {"f": me.f(me.fresh(w), me.everything)}, shared={"w": w}), keys([1, 8]))
+    done = ours.run(Ask([1, 8], lambda me, w: {"f": me.f(me.copies_of(w), me.everything)}, shared={"w": w}), keys([1, 8]))
     module = softmax_regression(w)
     for result in done.results:
         x, y = (torch.from_numpy(part[own[result.client]]) for part in (data.train.x, data.train.y))
@@ -129,7 +129,7 @@ def test_memory_waits_for_delivery_personal_for_computation_and_scratch_ends_wit
             store["g"] = store["g"] + 1
             assert torch.equal(store["g"], store["g"])
         me.personal["v"] = me.personal.get("v", w) + 1
-        return {"loss": me.f(me.fresh(w)), "was": me.scratch["g"][:, 0]}
+        return {"loss": me.f(me.copies_of(w)), "was": me.scratch["g"][:, 0]}
 
     ask = Ask([4, 6], work, shared={"w": torch.full((parameters,), 7.0)})
     first, second = ours.run(ask, keys([4, 6])).results
@@ -188,7 +188,7 @@ def test_a_store_refuses_what_is_not_one_row_per_client():
 def test_a_snapshot_survives_saving_and_is_not_touched_by_what_follows(tmp_path):
     def work(me, w):
         me.memory["g"] = me.memory["g"] + 1
-        return {"loss": me.f(me.fresh(w))}
+        return {"loss": me.f(me.copies_of(w))}
 
     ours, other = learner(), learner()
     ask = Ask([0, 1], work, shared={"w": ours.initial()})

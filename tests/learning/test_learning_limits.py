@@ -48,7 +48,7 @@ def test_a_floor_that_leaves_no_lambda_is_refused_where_it_is_written(name):
 def test_a_lambda_that_is_no_number_is_a_divergence():
     class Overflowing(AFL):
         def gradient(self, me, w):
-            g, loss = me.gf(me.fresh(w))
+            g, loss = me.gf(me.copies_of(w))
             return {"g": g, "loss": torch.full_like(loss, 1e308)}
 
     with pytest.raises(Diverged, match=r"policy afl: lam is no longer finite in round 0; usual cure"):
@@ -141,7 +141,7 @@ def test_what_a_cohort_sends_and_keeps_is_added_up_over_chunks(monkeypatch):
 
 def test_client_memories_are_refused_before_they_fill_the_machine(monkeypatch):
     def work(me, w):
-        me.memory["g"] = me.fresh(w)
+        me.memory["g"] = me.copies_of(w)
         return {"loss": me.f(w)}
 
     ours = learner()
@@ -168,7 +168,7 @@ def test_an_allocation_that_fails_in_a_round_is_said_with_policy_and_round(error
 def test_other_runtime_errors_are_not_taken_for_memory():
     class Wrong(FedAvg):
         def local_steps(self, me, w, tau):
-            return {"y": me.fresh(w) @ me.fresh(w)}
+            return {"y": me.copies_of(w) @ me.copies_of(w)}
 
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         run(Wrong(m=2), problem(5).learner(), 1)
@@ -202,7 +202,7 @@ def under_a_limit(extra_mb, code):
 def test_vectorising_in_too_little_memory_is_refused_instead_of_crashing(extra_mb):
     """Importing torch's compiler ran out of memory half way: SystemError, or a segmentation fault at exit."""
     made = "build(DigitsSpec(name='digits'), ZipfDirichletSpec(), MlpSpec(name='mlp', hidden=()), TrainSpec(gradients='vmap', dtype='float64', quantise=8), 10, 1)"
-    work = "; me = __import__('wflsim.exchange').exchange; w = made.initial(); made.run(me.Ask(range(10), lambda me, w: {'y': me.g(me.fresh(w))}, shared={'w': w}), [(0, 0)] * 10)"
+    work = "; me = __import__('wflsim.exchange').exchange; w = made.initial(); made.run(me.Ask(range(10), lambda me, w: {'y': me.g(me.copies_of(w))}, shared={'w': w}), [(0, 0)] * 10)"
     ended = under_a_limit(extra_mb, f"made = {made}{work}")
     assert ended.returncode == 0, ended.stderr
     assert "torch's compiler, which train.gradients: vmap loads, needs 150 MB of memory" in ended.stdout
@@ -229,6 +229,6 @@ def test_whole_numbers_beyond_all_reason_are_refused_where_they_are_written(bloc
 
 def test_the_largest_numbers_that_are_allowed_run():
     ours = learner(batch=10**9)
-    done = ours.run(Ask([0], lambda me, w: {"y": me.g(me.fresh(w))}, shared={"w": ours.initial()}), [(2**31, 2**31)])
+    done = ours.run(Ask([0], lambda me, w: {"y": me.g(me.copies_of(w))}, shared={"w": ours.initial()}), [(2**31, 2**31)])
     assert done.results[0].backward_samples == ours.samples[0]
     assert DRDM(m=1_000_000, tau=1_000_000).tau == 1_000_000

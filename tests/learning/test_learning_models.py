@@ -32,7 +32,7 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 
 
 def sgd(me, w, tau=5, eta=0.05):
-    y = me.fresh(w)
+    y = me.copies_of(w)
     for _ in range(tau):
         me.descend(y, eta)
     return {"y": y, "loss": me.f(y)}
@@ -105,13 +105,13 @@ def test_a_round_equals_a_plain_torch_loop(name, dtype, way):
 @pytest.mark.parametrize("name", SPECS)
 def test_descending_equals_asking_for_the_gradient(name, way):
     def descended(me, w):
-        y = me.fresh(w)
+        y = me.copies_of(w)
         for _ in range(3):
             me.descend(y, 0.1, w + 1.0, pull=0.02)
         return {"y": y}
 
     def by_gradient(me, w):
-        y = me.fresh(w)
+        y = me.copies_of(w)
         for _ in range(3):
             y += 0.02 * (w + 1.0 - y) - 0.1 * me.g(y)
         return {"y": y}

@@ -19,7 +19,7 @@ def learner(**train):
 
 
 def sgd(me, w, t=0):
-    y = me.fresh(w)
+    y = me.copies_of(w)
     for _ in range(5):
         y.sub_(me.g(y), alpha=0.3)
     return {"y": y, "z": y, "loss": me.f(y)}
@@ -87,6 +87,6 @@ def test_what_a_policy_has_coded_itself_is_left_alone():
     ours = learner(quantise=8)
 
     def work(me, w):
-        return {"q": Coded(me.fresh(w), 7)}
+        return {"q": Coded(me.copies_of(w), 7)}
 
     assert ours.run(Ask([0, 1], work, shared={"w": ours.initial()}), [(0, 0)] * 2).results[0].up_bits == 7

@@ -44,7 +44,7 @@ def rounds(ours, work, count, m=20):
 
 
 def sgd(me, w, tau=10, eta=0.05):
-    y = me.fresh(w)
+    y = me.copies_of(w)
     for _ in range(tau):
         me.descend(y, eta)
     return {"y": y}

@@ -228,7 +228,7 @@ class Accumulating(Policy):
         return x
 
     def local(self, me, w):
-        y = me.fresh(w)
+        y = me.copies_of(w)
         for _ in range(self.tau):
             me.descend(y, 0.05)
         y = me.sent(y)
@@ -257,7 +257,7 @@ def test_without_an_encoder_nothing_is_touched():
     w = torch.zeros(P, dtype=torch.float64)
 
     def work(me, w):
-        y, loss = me.fresh(w), me.f(w)
+        y, loss = me.copies_of(w), me.f(w)
         assert me.sent(y) is y
         assert me.sent(y, loss) == (y, loss)
         return {"y": y}
@@ -278,12 +278,12 @@ def test_what_was_sent_is_encoded_and_paid_once_under_both_names():
 @pytest.mark.parametrize("quantise", [None, 8])
 def test_what_is_changed_after_it_was_promised_is_refused(quantise):
     def promised(me, w):
-        y = me.sent(me.fresh(w))
+        y = me.sent(me.copies_of(w))
         y.add_(1.0)
         return {"y": y}
 
     def original(me, w):
-        y = me.fresh(w)
+        y = me.copies_of(w)
         me.sent(y)
         y.add_(1.0)
         return {"y": y}
@@ -305,7 +305,7 @@ def test_what_a_policy_has_coded_itself_is_what_it_says_was_received():
 
     def work(me, w):
         seen["w"] = w
-        return {"y": me.fresh(w)}
+        return {"y": me.copies_of(w)}
 
     coded = Coded(torch.full((P,), 3.0, dtype=torch.float64), 5)
     done = learner.run(Ask([0], work, shared={"w": coded}), [(0, 0)])

@@ -102,7 +102,7 @@ def test_two_models_may_step_on_one_minibatch(kind):
     seen = {}
 
     def work(me, w):
-        first, (u, v) = me.batch(), (me.fresh(w), me.fresh(w) + 0.01)
+        first, (u, v) = me.batch(), (me.copies_of(w), me.copies_of(w) + 0.01)
         expected = u - 0.1 * me.g(u, on=first), v - 0.1 * me.g(v, on=first) + 0.05 * (w - v)
         me.descend(u, 0.1, on=first)
         me.descend(v, 0.1, w, pull=0.05, on=first)

@@ -137,7 +137,7 @@ def test_drdm_without_memories_is_drfa(scheme, snapshot):
 def test_drdm_frozen_with_mu_is_drfa_with_proximal_clients():
     class Proximal(DRFA):
         def local_steps(self, me, w, t, eta):
-            y = me.fresh(w)
+            y = me.copies_of(w)
             for k in range(1, self.tau + 1):
                 y -= eta * (me.g(y) + 0.6 * (y - w))
                 if k == t:
@@ -165,7 +165,7 @@ def test_drdm_with_everybody_does_not_depend_on_gamma():
 def test_drdm_steps_around_the_anchor_are_the_papers_line():
     class Literal(DRDM):
         def local_steps(self, me, w, t):
-            g, y = me.memory["g"], me.fresh(w)
+            g, y = me.memory["g"], me.copies_of(w)
             for k in range(1, self.tau + 1):
                 y = y - self.eta * (me.g(y) - g - self.mu * (w - y))
                 if k == t:

@@ -27,7 +27,7 @@ from wflsim.policies.registry import POLICIES
 from wflsim.policies.sampling import pick
 from wflsim.policies.scaffold import SCAFFOLD
 from wflsim.policies.scaffpd import SCAFFPD
-from wflsim.policies.steps import Decay, at
+from wflsim.policies.steps import Decay, step_at
 
 N = 5
 D = [3, 5, 7, 9, 11]
@@ -206,10 +206,10 @@ def test_the_snapshot_is_taken_before_or_after_step_t(kind, when):
 def test_a_decaying_step_follows_its_formula():
     """start / (1 + s/after)^power: half of it after three times `after` with power 1/2."""
     step = Decay(start=0.8, power=0.5, after=10)
-    assert [at(step, s) for s in (0, 30, 80)] == pytest.approx([0.8, 0.4, 0.8 / 3])
-    assert at(Decay(start=0.8, power=1.0, after=10), 30) == pytest.approx(0.2)
-    assert at(Decay(start=0.8, power=0.0, after=10), 30) == 0.8
-    assert at(0.3, 500) == 0.3
+    assert [step_at(step, s) for s in (0, 30, 80)] == pytest.approx([0.8, 0.4, 0.8 / 3])
+    assert step_at(Decay(start=0.8, power=1.0, after=10), 30) == pytest.approx(0.2)
+    assert step_at(Decay(start=0.8, power=0.0, after=10), 30) == 0.8
+    assert step_at(0.3, 500) == 0.3
     assert (Decay(start=1.0).power, Decay(start=1.0).after) == (0.5, 200)
 
 

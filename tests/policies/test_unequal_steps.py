@@ -36,7 +36,7 @@ def learner(kind, chunk="own", replacement=False):
 
 def descent(me, w, tau):
     """FedProx's step."""
-    y = me.fresh(w)
+    y = me.copies_of(w)
     for _ in me.steps(tau, y):
         me.descend(y, 0.1, w, pull=0.01)
     return {"y": y}
@@ -44,7 +44,7 @@ def descent(me, w, tau):
 
 def own_anchor(me, w, tau):
     """FedDyn's step: an anchor for each client."""
-    y, anchor = me.fresh(w), me.fresh(w) + 0.01 * torch.tensor(me.clients, dtype=w.dtype)[:, None]
+    y, anchor = me.copies_of(w), me.copies_of(w) + 0.01 * torch.tensor(me.clients, dtype=w.dtype)[:, None]
     for _ in me.steps(tau, y):
         me.descend(y, 0.1, anchor, pull=0.01)
     return {"y": y}
@@ -53,7 +53,7 @@ def own_anchor(me, w, tau):
 def momentum(me, w, tau):
     """The body's own algebra moves every row; those who rest keep theirs. A snapshot on the way, losses, and the
     minibatch that each client would draw next."""
-    y, v, z = me.fresh(w), torch.zeros_like(me.fresh(w)), me.fresh(w)
+    y, v, z = me.copies_of(w), torch.zeros_like(me.copies_of(w)), me.copies_of(w)
     losses = w.new_zeros(len(y))
     for k in me.steps(tau, y, v):
         batch = me.batch()
@@ -68,7 +68,7 @@ def momentum(me, w, tau):
 
 def full_pass(me, w, tau):
     """Gradients over all local data, and a minibatch drawn before the loop that everybody keeps using."""
-    y, batch = me.fresh(w), me.batch()
+    y, batch = me.copies_of(w), me.batch()
     for _ in me.steps(tau, y):
         y.sub_(me.g(y, on=me.everything) + 0.5 * me.g(y, on=batch), alpha=0.1)
     return {"y": y}
@@ -121,7 +121,7 @@ def test_the_size_of_a_chunk_changes_nothing(chunk, replacement):
 @pytest.mark.parametrize("kind", KINDS)
 def test_equal_steps_are_a_plain_loop_bit_for_bit(kind):
     def plain(me, w):
-        y = me.fresh(w)
+        y = me.copies_of(w)
         for _ in range(3):
             me.descend(y, 0.1, w, pull=0.01)
         return {"y": y}
@@ -138,7 +138,7 @@ def test_equal_steps_are_a_plain_loop_bit_for_bit(kind):
 
 def test_after_the_loop_everybody_is_at_work_again_also_when_it_was_left_early():
     def work(me, w, tau):
-        y = me.fresh(w)
+        y = me.copies_of(w)
         for k in me.steps(tau, y):
             me.descend(y, 0.1)
             if k == 2:
@@ -155,7 +155,7 @@ def test_after_the_loop_everybody_is_at_work_again_also_when_it_was_left_early()
 
 def test_what_cannot_be_meant_is_refused():
     def rebound(me, w):
-        y = me.fresh(w)
+        y = me.copies_of(w)
         for _ in me.steps(2, y):
             y = y - 0.1 * me.g(y)
         return {"y": y}

@@ -26,7 +26,7 @@ from wflsim.experiments.cached import CachedTraining
 from wflsim.experiments.keepers import costs_of
 from wflsim.experiments.plan import Run, why_live
 from wflsim.files import Busy
-from wflsim.policies.base import moved
+from wflsim.policies.base import average_models
 from wflsim.policies.fedavg import FedAvg
 from wflsim.policies.registry import POLICIES, PolicySpec
 from wflsim.results.digest import CARRYING, PACKAGE, learning_digest, run_digest
@@ -176,7 +176,7 @@ class Impatient(FedAvg):
         D, a = yield Draw(self.m)
         work = partial(self.local_steps, tau=dict.fromkeys(D, self.tau))
         got = yield Gather([Ask(D, work, shared={"w": x.w}, models_up=1)], Until(first=2))
-        return replace(x, w=moved(x.w, got, "y", a))
+        return replace(x, w=average_models(x.w, got, "y", a))
 
 
 def test_a_policy_with_a_limit_of_its_own_leaves_no_trace(tmp_path):

@@ -56,7 +56,7 @@ class Chunk:
         self._blank = blank
         self._everybody = self._at_work = self._team(list(range(len(clients))))
 
-    def fresh(self, w: Tensor) -> Tensor:
+    def copies_of(self, w: Tensor) -> Tensor:
         """A new [k, P] tensor with w ([P] or [k, P]) in every row."""
         k, P = len(self.clients), len(self._blank)
         both = f"{k} clients' models of {P} parameters, trained at once, and their gradients"

@@ -18,7 +18,7 @@ from wflsim.exchange import Ask, Draw, Gather, Me
 from wflsim.policies.base import Policy, Rng, Round, Vector, weighted
 from wflsim.policies.dual import Floor
 from wflsim.policies.simplex import project
-from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, at, evaluated
+from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, evaluated, step_at
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,13 +64,13 @@ class AFL(Policy):
         v = np.zeros(N)
         for reply in got:
             v[reply.client] = N / len(got) * float(reply["loss"])
-        w = x.w - at(self.eta_w, s) * weighted(x.w, got, "g", a)
-        lam = project(x.lam + at(self.eta_lambda, s) * v, self.floor / N)
+        w = x.w - step_at(self.eta_w, s) * weighted(x.w, got, "g", a)
+        lam = project(x.lam + step_at(self.eta_lambda, s) * v, self.floor / N)
         return State(w, lam, evaluated(self.eval_model, x.shown, w, s))
 
     def model(self, x: State, me: Me) -> Tensor:
         return x.shown
 
     def gradient(self, me: Me, w: Tensor) -> Mapping[str, Tensor]:
-        g, loss = me.gf(me.fresh(w))
+        g, loss = me.gf(me.copies_of(w))
         return {"g": g, "loss": loss}

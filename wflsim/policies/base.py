@@ -108,7 +108,7 @@ def weighted(w: Tensor, got: Sequence[Reply], name: str, a: Weights) -> Tensor:
     return result
 
 
-def moved(w: Tensor, got: Sequence[Reply], name: str, a: Weights) -> Tensor:
+def average_models(w: Tensor, got: Sequence[Reply], name: str, a: Weights) -> Tensor:
     """New server model w + sum_R a_i (x_i - w), computed as sum_R a_i x_i + (1 - sum a) w.
 
     The last term is zero for all but the unbiased schemes of drawing, whose weights sum to 1 in expectation only.
@@ -125,6 +125,6 @@ def total(w: Tensor, got: Sequence[Reply], name: str) -> Tensor:
     return result
 
 
-def shift(w: Tensor, got: Sequence[Reply], name: str) -> Tensor:
+def sum_of_updates(w: Tensor, got: Sequence[Reply], name: str) -> Tensor:
     """Sum of the updates received, sum_R (x_i - w) with x_i = reply[name]: every client once, whatever its weight."""
     return total(w, got, name).sub_(w, alpha=len(got))

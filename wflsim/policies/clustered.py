@@ -113,7 +113,7 @@ class ClusteredFL(Policy):
         return x.w[x.cluster[list(me.clients)]]
 
     def local_steps(self, me: Me, w: Tensor) -> Mapping[str, Tensor]:
-        y = me.fresh(w)
+        y = me.copies_of(w)
         for _ in range(self.tau):
             me.descend(y, self.eta)
         return {"dw": y - w}

@@ -66,7 +66,7 @@ class Ditto(Policy):
         return v
 
     def local_steps(self, me: Me, w: Tensor, w_0: Tensor) -> Mapping[str, Tensor]:
-        u, v = me.fresh(w), me.personal.get("v", w_0)
+        u, v = me.copies_of(w), me.personal.get("v", w_0)
         for _ in range(self.tau):
             xi = me.batch()
             me.descend(u, self.eta, on=xi)

@@ -16,7 +16,18 @@ import numpy as np
 from pydantic import model_validator
 
 from wflsim.exchange import Ask, Draw, Gather, Me, Scheme
-from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Step, Vector, moved, received, shift
+from wflsim.policies.base import (
+    Coefficient,
+    Count,
+    Policy,
+    Rng,
+    Round,
+    Step,
+    Vector,
+    average_models,
+    received,
+    sum_of_updates,
+)
 from wflsim.policies.dual import Floor, dual_update
 
 if TYPE_CHECKING:
@@ -76,9 +87,9 @@ class DRDM(Policy):
         if not got:
             return x
         w_s = received(got, "w")
-        c_t, c = (x.c - mu / N * shift(w_s, got, name) for name in ("z", "y"))                     # lines 17, 18
-        w_t = self.corrected(moved(w_s, got, "z", a), c_t)                                         # line 19
-        w = self.corrected(moved(w_s, got, "y", a), c)                                             # line 20
+        c_t, c = (x.c - mu / N * sum_of_updates(w_s, got, name) for name in ("z", "y"))            # lines 17, 18
+        w_t = self.corrected(average_models(w_s, got, "z", a), c_t)                                # line 19
+        w = self.corrected(average_models(w_s, got, "y", a), c)                                    # line 20
         lam = yield from dual_update(                                                              # line 21
             x.lam, w_t, step=self.tau * self.gamma, m=self.m, floor=self.floor / N, full=self.dual_loss == "full"
         )
@@ -89,7 +100,7 @@ class DRDM(Policy):
 
     def local_steps(self, me: Me, w: Tensor, t: int) -> Mapping[str, Tensor]:                      # Algorithm 2
         g = me.memory["g"]
-        y = me.fresh(w)
+        y = me.copies_of(w)
         anchor = w + g / self.mu if self.mu else w
         for k in range(1, self.tau + 1):
             if k == t and self.snapshot == "pre_step":

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from wflsim.exchange import Ask, Draw, Gather, Me, Scheme
-from wflsim.policies.base import Count, Policy, Rng, Round, Vector, moved, received
+from wflsim.policies.base import Count, Policy, Rng, Round, Vector, average_models, received
 from wflsim.policies.dual import Floor, dual_update
-from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, at, evaluated
+from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, evaluated, step_at
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,14 +66,14 @@ class DRFA(Policy):
         return State(w, share / share.sum(), w)
 
     def round(self, x: State, s: int, rng: Rng) -> Round[State]:
-        N, gamma = len(x.lam), at(self.gamma, s)
+        N, gamma = len(x.lam), step_at(self.gamma, s)
         D, a = yield Draw(self.m, by=x.lam, scheme=self.scheme)
         t = int(rng("snapshot").integers(1, self.tau + 1))
-        work = partial(self.local_steps, eta=at(self.eta, s))
+        work = partial(self.local_steps, eta=step_at(self.eta, s))
         got = yield Gather([Ask(D, work, shared={"w": x.w, "t": t}, models_up=2)])
         if not got:
             return x
-        w, w_t = (moved(received(got, "w"), got, name, a) for name in ("y", "z"))
+        w, w_t = (average_models(received(got, "w"), got, name, a) for name in ("y", "z"))
         lam = yield from dual_update(
             x.lam, w_t, step=self.tau * gamma, m=self.m, floor=self.floor / N, full=self.dual_loss == "full"
         )
@@ -83,7 +83,7 @@ class DRFA(Policy):
         return x.shown
 
     def local_steps(self, me: Me, w: Tensor, t: int, eta: float) -> Mapping[str, Tensor]:
-        y = me.fresh(w)
+        y = me.copies_of(w)
         for k in range(1, self.tau + 1):
             if k == t and self.snapshot == "pre_step":
                 z = y.clone()

@@ -81,7 +81,7 @@ class FedAsync(Policy):
         return 1.0 if self.staleness == "constant" or k <= self.b else 1 / (self.a * (k - self.b) + 1)
 
     def local_steps(self, me: Me, w: Tensor, t: int) -> Mapping[str, Tensor]:
-        y = me.fresh(w)
+        y = me.copies_of(w)
         for _ in range(self.tau):
             # y <- y - eta (grad + rho (y - w_t))
             me.descend(y, self.eta, w, pull=self.eta * self.rho)

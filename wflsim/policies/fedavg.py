@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from wflsim.exchange import Ask, Draw, Gather, Me, Reply, Weights
-from wflsim.policies.base import Rng, Round, Step, moved, received
+from wflsim.policies.base import Rng, Round, Step, average_models, received
 from wflsim.policies.work import UnequalWork
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class FedAvg(UnequalWork):
 
     def round(self, x: State, s: int, rng: Rng) -> Round[State]:
         got, a = yield from self.updates(x, rng)
-        return replace(x, w=moved(received(got, "w"), got, "y", a)) if got else x
+        return replace(x, w=average_models(received(got, "w"), got, "y", a)) if got else x
 
     def updates(self, x: State, rng: Rng) -> Round[tuple[list[Reply], Weights]]:
         """The models that a cohort sent back, and the weight of each client."""
@@ -59,7 +59,7 @@ class FedAvg(UnequalWork):
         return got, a
 
     def local_steps(self, me: Me, w: Tensor, tau: Mapping[int, int]) -> Mapping[str, Tensor]:
-        y = me.fresh(w)
+        y = me.copies_of(w)
         for _ in me.steps([tau[i] for i in me.clients], y):
             me.descend(y, self.eta)
         return {"y": y}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from wflsim.policies import fedavg
-from wflsim.policies.base import Rng, Round, Step, moved, received
+from wflsim.policies.base import Rng, Round, Step, average_models, received
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,6 +45,6 @@ class FedAvgM(fedavg.FedAvg):
         if not got:
             return x
         w = received(got, "w")
-        delta = moved(w, got, "y", a) - w
+        delta = average_models(w, got, "y", a) - w
         v = self.beta * x.v + delta
         return replace(x, w=x.w + self.eta_g * v, v=v)

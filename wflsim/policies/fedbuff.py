@@ -84,7 +84,7 @@ class FedBuff(Policy):
         return State(x.w - self.eta_g / self.K * buffer, x.t + 1, x.w.new_zeros(x.w.shape), 0, busy)
 
     def local_steps(self, me: Me, w: Tensor, t: int) -> Mapping[str, Tensor]:
-        y = me.fresh(w)
+        y = me.copies_of(w)
         for _ in range(self.tau):
             me.descend(y, self.eta)
         return {"delta": w - y, "t": y.new_full((len(y),), t)}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Policy, Rng, Round, Step, moved, received, shift
+from wflsim.policies.base import Policy, Rng, Round, Step, average_models, received, sum_of_updates
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -62,8 +62,8 @@ class FedDyn(Policy):
         if not got:
             return x
         w = received(got, "w")
-        c = x.c - self.mu / x.N * shift(w, got, "y")
-        mean = moved(w, got, "y", a)
+        c = x.c - self.mu / x.N * sum_of_updates(w, got, "y")
+        mean = average_models(w, got, "y", a)
         w = mean if self.freeze_c else mean - c / self.mu
         return State(w, c, x.N, mean)
 
@@ -72,7 +72,7 @@ class FedDyn(Policy):
 
     def local_steps(self, me: Me, w: Tensor) -> Mapping[str, Tensor]:
         g = me.memory["g"]
-        y = me.fresh(w)
+        y = me.copies_of(w)
         anchor = w + g / self.mu
         for _ in range(self.tau):
             # y <- y - eta (grad - g + mu (y - w)), gathered around the anchor w + g/mu to save passes over memory

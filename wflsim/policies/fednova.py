@@ -80,7 +80,7 @@ class FedNova(UnequalWork):
         return replace(x, w=x.w - tau_eff * weighted(x.w, got, "d", p))
 
     def local_steps(self, me: Me, w: Tensor, tau: Mapping[int, int]) -> Mapping[str, Tensor]:
-        y, taken = me.fresh(w), [tau[i] for i in me.clients]
+        y, taken = me.copies_of(w), [tau[i] for i in me.clients]
         if self.rho:
             v = y.new_zeros(y.shape)
             for _ in me.steps(taken, y, v):

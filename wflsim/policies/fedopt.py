@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from wflsim.policies import fedavg
-from wflsim.policies.base import Coefficient, Rng, Round, Step, moved, received
+from wflsim.policies.base import Coefficient, Rng, Round, Step, average_models, received
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,7 +52,7 @@ class FedAdagrad(fedavg.FedAvg):
         if not got:
             return x
         w = received(got, "w")
-        delta = moved(w, got, "y", a) - w                                                          # line 10
+        delta = average_models(w, got, "y", a) - w                                                          # line 10
         m = self.b1 * x.m + (1 - self.b1) * delta                                                  # line 11
         v = self.second_moment(x.v, delta**2)                                                      # lines 12-14
         return replace(x, w=x.w + self.eta_g * m / (v.sqrt() + self.eps), m=m, v=v)                # line 15

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, Rng, Round, Step, moved, received
+from wflsim.policies.base import Coefficient, Rng, Round, Step, average_models, received
 from wflsim.policies.work import UnequalWork
 
 if TYPE_CHECKING:
@@ -55,10 +55,10 @@ class FedProx(UnequalWork):
         got = yield Gather([Ask(D, work, shared={"w": x.w}, models_up=1)])
         if not got:
             return x
-        return replace(x, w=moved(received(got, "w"), got, "y", a))
+        return replace(x, w=average_models(received(got, "w"), got, "y", a))
 
     def local_steps(self, me: Me, w: Tensor, tau: Mapping[int, int]) -> Mapping[str, Tensor]:
-        y = me.fresh(w)
+        y = me.copies_of(w)
         for _ in me.steps([tau[i] for i in me.clients], y):
             # y <- y - eta (grad + mu (y - w))
             me.descend(y, self.eta, w, pull=self.eta * self.mu)

@@ -18,9 +18,9 @@ import numpy as np
 from pydantic import Field
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Count, Policy, Rng, Round, Step, Vector, moved, received, shift
+from wflsim.policies.base import Count, Policy, Rng, Round, Step, Vector, average_models, received, sum_of_updates
 from wflsim.policies.dual import Floor, dual_update
-from wflsim.policies.steps import Decay, DecayingCoefficient, DecayingStep, Evaluated, at, evaluated
+from wflsim.policies.steps import Decay, DecayingCoefficient, DecayingStep, Evaluated, evaluated, step_at
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -68,15 +68,15 @@ class LambdaDRDM(Policy):
         N, mu = len(x.lam), self.mu
         D, a = yield Draw(self.m)                                                                  # line 5, uniform
         t = int(rng("snapshot").integers(1, self.tau + 1))                                         # line 6
-        work, rows = partial(self.local_steps, eta=at(self.eta, s)), {"Nlam": x.w.new_tensor(N * x.lam[D])}
+        work, rows = partial(self.local_steps, eta=step_at(self.eta, s)), {"Nlam": x.w.new_tensor(N * x.lam[D])}
         got = yield Gather([Ask(D, work, shared={"w": x.w, "t": t}, each=rows, models_up=2)])      # lines 7-12
         if not got:
             return x
         w_s = received(got, "w")
-        c_t, c = (x.c - mu / N * shift(w_s, got, name) for name in ("z", "y"))                     # lines 17, 18
-        w_t = moved(w_s, got, "z", a) - c_t / mu                                                   # line 19
-        w = moved(w_s, got, "y", a) - c / mu                                                       # line 20
-        step, full = self.tau * at(self.gamma, s), self.dual_loss == "full"
+        c_t, c = (x.c - mu / N * sum_of_updates(w_s, got, name) for name in ("z", "y"))            # lines 17, 18
+        w_t = average_models(w_s, got, "z", a) - c_t / mu                                          # line 19
+        w = average_models(w_s, got, "y", a) - c / mu                                              # line 20
+        step, full = self.tau * step_at(self.gamma, s), self.dual_loss == "full"
         lam = yield from dual_update(x.lam, w_t, step, m=self.m, floor=self.floor / N, full=full)  # line 21
         return State(w, c, lam, evaluated(self.eval_model, x.shown, w, s))
 
@@ -85,7 +85,7 @@ class LambdaDRDM(Policy):
 
     def local_steps(self, me: Me, w: Tensor, t: int, Nlam: Tensor, eta: float) -> Mapping[str, Tensor]:
         g = me.memory["g"]
-        y = me.fresh(w)
+        y = me.copies_of(w)
         anchor = w + g / self.mu
         eta_i = (eta * (self.kappa / Nlam).clamp(max=1.0)).unsqueeze(-1)
         pull, push = eta_i * self.mu, eta_i * Nlam.unsqueeze(-1)

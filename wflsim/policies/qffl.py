@@ -63,7 +63,7 @@ class QFedAvg(Policy):
         return replace(x, w=x.w - delta / h)
 
     def local_steps(self, me: Me, w: Tensor) -> Mapping[str, Tensor]:
-        y = me.fresh(w)
+        y = me.copies_of(w)
         F = me.f(y, on=me.everything)
         for _ in range(self.tau):
             me.descend(y, self.eta)
@@ -80,5 +80,5 @@ class QFedSGD(QFedAvg):
     """One gradient per round."""
 
     def local_steps(self, me: Me, w: Tensor) -> Mapping[str, Tensor]:
-        G, F = me.gf(me.fresh(w), on=me.everything)
+        G, F = me.gf(me.copies_of(w), on=me.everything)
         return {"G": G, "F": F}

@@ -73,7 +73,7 @@ class SCAFFOLD(Policy):
 
     def local_steps(self, me: Me, w: Tensor, c: Tensor) -> Mapping[str, Tensor]:
         c_i = me.memory["c"]
-        y = me.fresh(w)
+        y = me.copies_of(w)
         correction = c - c_i
         for _ in range(self.tau):                                                                  # lines 9-11
             me.descend(y, self.eta_l)
@@ -82,7 +82,7 @@ class SCAFFOLD(Policy):
         if self.freeze_c:
             c_new = c_i
         elif self.option == "I":                                                                   # line 12
-            c_new = me.g(me.fresh(w), on=me.everything)
+            c_new = me.g(me.copies_of(w), on=me.everything)
         else:
             c_new = c_i - c - dy / (self.tau * self.eta_l)
         if self.compact_uplink:

@@ -20,7 +20,7 @@ import numpy as np
 from wflsim.exchange import Ask, Draw, Gather, Me
 from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, Vector, weighted
 from wflsim.policies.simplex import project
-from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, at, evaluated
+from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, evaluated, step_at
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -68,14 +68,14 @@ class SCAFFPD(Policy):
         return State(w, np.full(len(d), 1 / len(d)), np.empty(0), w)
 
     def round(self, x: State, s: int, rng: Rng) -> Round[State]:
-        N, eta_l = len(x.lam), at(self.eta_l, s)
+        N, eta_l = len(x.lam), step_at(self.eta_l, s)
         D, _ = yield Draw(self.m or N)
         heard = yield Gather([Ask(D, self.loss_and_gradient, shared={"w": x.w})])
         if not heard:
             return x
         L = self.losses(x.L, {reply.client: float(reply["L"]) for reply in heard}, N)
         before = x.L if len(x.L) else L
-        lam = self.ascent(x.lam, (1 + self.theta) * L - self.theta * before, at(self.sigma, s))
+        lam = self.ascent(x.lam, (1 + self.theta) * L - self.theta * before, step_at(self.sigma, s))
         x = replace(x, lam=lam, L=L)
         R = [reply.client for reply in heard]
         if not lam[R].sum() > 0:  # none of those heard counts: there is no direction to go
@@ -103,7 +103,7 @@ class SCAFFPD(Policy):
         return x.shown
 
     def loss_and_gradient(self, me: Me, w: Tensor) -> Mapping[str, Tensor]:
-        y = me.fresh(w)
+        y = me.copies_of(w)
         c, L = me.gf(y) if self.loss == "minibatch" else (me.g(y), me.f(y, on=me.everything))
         c = me.sent(c)
         me.scratch["w"], me.scratch["c"] = y, c

@@ -34,7 +34,7 @@ Evaluated = Literal["server", "average"]
 """Which model is evaluated: the server's last one, or the mean of those of all rounds."""
 
 
-def at(step: float | Decay, s: int) -> float:
+def step_at(step: float | Decay, s: int) -> float:
     """Step size of round s."""
     return step.start / (1 + s / step.after) ** step.power if isinstance(step, Decay) else step
 
