@@ -131,11 +131,21 @@ def trace_from_json(line: str) -> TraceRound:
         number, steps, evaluation = json.loads(line)
         return TraceRound(
             number,
-            [Step(kind, [Order(*order) for order in orders], _until_from_list(until)) for kind, orders, until in steps],
+            [Step(kind, [_order(order) for order in orders], _until_from_list(until)) for kind, orders, until in steps],
             None if evaluation is None else Evaluation(*evaluation),
         )
     except (ValueError, TypeError) as error:
         raise StoreError(f"not a trace line ({error}): {line[:60]!r}") from error
+
+
+def _order(fields: list[Any]) -> Order:
+    """One order of a trace; StoreError where its local steps were not recorded, as in earlier versions."""
+    if len(fields) == len(Order._fields) - 2:
+        raise StoreError(
+            "the trace is from an earlier version of wflsim, which did not record local steps, so computing times "
+            "cannot be told from it: compute the run again, with --fresh"
+        )
+    return Order(*fields)
 
 
 def _until_to_list(until: Until | None) -> list[Any] | None:

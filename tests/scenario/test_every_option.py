@@ -73,7 +73,7 @@ class Case(NamedTuple):
 
 
 UMA = {"radio": {"path_loss": {"name": "uma"}, "bandwidth": "200 kHz"}}
-FLOPS = {"devices.0.speed": "1 GFLOP/s", "devices.0.compute_power": "2 W"}
+SLOW_CLOCK = {"devices.0.max_frequency": "2 GHz"}
 LOSSY = {"radio.loss.probability": 0.5}
 NATURAL = {"data": {"name": "synthetic"}, "partition": {"name": "natural"}}
 AWAY = {"name": "periodic", "period": "10 s", "open": "5 s"}
@@ -110,7 +110,7 @@ SERVERS = ("FedAvgM", "FedAdagrad", "FedAdam", "FedYogi")
 CASES: dict[str, Case] = {
     "Scenario.clients": Case(7), "Scenario.seeds": Case([1]), "Scenario.evaluate_every": Case(2), "Scenario.data": Case({"name": "synthetic"}, {"partition": {"name": "natural"}, "data": {"name": "synthetic", "beta": 0}}),
     "Scenario.partition": Case({"name": "iid"}), "Scenario.model": Case({"name": "mlp"}),
-    "Scenario.policies": Case([{"name": "fedprox", "m": 3, "tau": 2}]), "Scenario.devices": Case([{"profile": "lte_phone"}]),
+    "Scenario.policies": Case([{"name": "fedprox", "m": 3, "tau": 2}]), "Scenario.devices": Case([{"modem": "lte"}]),
     # radio
     "RadioSpec.snr": Case("7 dB"), "RadioSpec.path_loss": Case({"name": "umi"}, UMA), "RadioSpec.trace": Case("trace a", {"radio": {}}),
     "RadioSpec.reading": Case(), "RadioSpec.bandwidth": Case("300 kHz"), "RadioSpec.power": Case(["50 mW", "200 mW"]),
@@ -131,19 +131,22 @@ CASES: dict[str, Case] = {
     # cell, devices, server
     "CellSpec.radius": Case(300.0, UMA), "CellSpec.min_distance": Case(450.0, UMA), "CellSpec.distances": Case([100.0, 400.0], UMA),
     "CellSpec.speed": Case("30 m/s", UMA), "CellSpec.access": Case(),
-    "DeviceSpec.profile": Case(), "DeviceSpec.share": Case(3.0, {"devices": [{}, {"cycles_per_sample": 1e6}]}),
-    "DeviceSpec.cycles_per_sample": Case(2e6), "DeviceSpec.frequency": Case("2 GHz"), "DeviceSpec.kappa": Case(1e-27), "DeviceSpec.speed": Case("1 GFLOP/s"),
-    "DeviceSpec.utilisation": Case(0.5, FLOPS), "DeviceSpec.compute_power": Case("3 W", FLOPS), "DeviceSpec.spread": Case(0.5),
-    "DeviceSpec.receive_power": Case("1 W"), "DeviceSpec.receive_energy_per_bit": Case(1e-6), "DeviceSpec.idle_power": Case("1 W"),
-    "DeviceSpec.amplifier_efficiency": Case(0.5), "DeviceSpec.circuit_power": Case("1 W"), "DeviceSpec.transmit_power": Case("1 W"),
-    "DeviceSpec.transmit_energy_per_bit": Case(1e-6), "DeviceSpec.promotion": Case("0.1 s"), "DeviceSpec.promotion_power": Case("1 W", {"devices.0.promotion": "0.1 s"}),
+    "DeviceSpec.compute": Case(), "DeviceSpec.modem": Case(None, {"radio.power": "5 mW"}), "DeviceSpec.share": Case(3.0, {"devices": [{}, {"cycles_per_sample": 1e6}]}),
+    "DeviceSpec.cycles_per_sample": Case(2e6), "DeviceSpec.frequency": Case("2 GHz"), "DeviceSpec.max_frequency": Case("0.9 GHz", refused="full clock"),
+    "DeviceSpec.kappa": Case(1e-27), "DeviceSpec.speed": Case("1 MFLOP/s", {"devices": [{}]}), "DeviceSpec.step_overhead": Case("1 ms"), "DeviceSpec.call_overhead": Case("1 ms"),
+    "DeviceSpec.memory_share": Case(0.5, SLOW_CLOCK), "DeviceSpec.clock_exponent": Case(1.0, SLOW_CLOCK),
+    "DeviceSpec.compute_idle_power": Case("1 W"), "DeviceSpec.compute_active_power": Case("3 W"), "DeviceSpec.spread": Case(0.5),
+    "DeviceSpec.receive_power": Case("1 W"), "DeviceSpec.receive_energy_per_bit": Case(1e-6), "DeviceSpec.listen_power": Case("1 W"), "DeviceSpec.sleep_power": Case("1 W"),
+    "DeviceSpec.radiated_power": Case("50 mW"), "DeviceSpec.max_power": Case("50 mW", refused="radiates at most"),
+    "DeviceSpec.amplifier_efficiency": Case(0.5), "DeviceSpec.amplifier_exponent": Case(0.5, {"devices.0.max_power": "200 mW"}), "DeviceSpec.circuit_power": Case("1 W"),
+    "DeviceSpec.transmit_energy_per_bit": Case(1e-6), "DeviceSpec.wake": Case("0.1 s"), "DeviceSpec.wake_power": Case("1 W", {"devices.0.wake": "0.1 s"}),
     "DeviceSpec.tail": Case("1 s", {"devices.0.tail_power": "1 W"}), "DeviceSpec.tail_power": Case("1 W", {"devices.0.tail": "1 s"}),
     "DeviceSpec.battery": Case(1e-2), "DeviceSpec.availability": Case(AWAY), "DeviceSpec.dropout": Case(0.9),
     "Periodic.period": Case("20 s"), "Periodic.open": Case("8 s"), "Windows.windows": Case([[0, 0.5], [1, 100]]),
     "ServerSpec.deadline": Case("0.4 s"), "ServerSpec.first": Case(1), "ServerSpec.quorum": Case(3, {"server.deadline": "0.43 s"}),
     "ServerSpec.aggregation": Case("1 s"), "ServerSpec.loss_detection": Case(None, {**LOSSY, "server.deadline": "20 s"}),
     "ServerSpec.selector": Case(None, {"devices": [{"cycles_per_sample": 1e6}, {}], "devices.0.availability": AWAY}),
-    "ServerSpec.over_selection": Case(1.5), "ServerSpec.idle": Case(None, {"server.aggregation": "1 s"}),
+    "ServerSpec.over_selection": Case(1.5), "ServerSpec.idle": Case(None, {"server.aggregation": "1 s", "devices.0.sleep_power": "1 mW"}),
     # data, partition, model, training
     "MnistSpec.name": Case("kmnist", slow=True), "MnistSpec.standardise": Case(True, slow=True), "SyntheticSpec.beta": Case(1.0),
     "NpzSpec.path": Case("data b", {"data": {"name": "npz", "path": "data a"}}),
@@ -276,7 +279,7 @@ def filled(value: Any, made: dict[str, str]) -> Any:
 
 
 def scenario(given: dict[str, Any], made: dict[str, str]) -> Scenario:
-    data = {**copy.deepcopy(BASE), "devices": [{}]}
+    data = {**copy.deepcopy(BASE), "devices": [{"cycles_per_sample": 1.083e7}]}
     for key, value in given.items():
         assign(data, key, copy.deepcopy(filled(value, made)), "test")
     return Scenario.model_validate(data)

@@ -37,7 +37,8 @@ devices = st.lists(
     st.fixed_dictionaries(
         {"cycles_per_sample": st.sampled_from([1e5, 3e6])},
         optional={
-            "profile": st.sampled_from(["lte_phone", "wifi_station"]),
+            "compute": st.sampled_from(["raspberry_pi_4", "jetson_nano"]),
+            "modem": st.sampled_from(["lte", "wifi_nic", "nb_iot", "lte_2012"]),
             "battery": st.floats(0.05, 20.0),
             "dropout": st.floats(0, 0.5),
             "availability": st.just({"name": "periodic", "period": "20 s", "open": "9 s"}),

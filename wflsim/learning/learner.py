@@ -45,6 +45,10 @@ class Result:
     """Samples pushed forward through the model: those trained on, and those of which only the loss was asked."""
     backward_samples: int
     """Samples pushed backward through the model: those trained on."""
+    forward_steps: int
+    """Batches in which they were pushed forward."""
+    backward_steps: int
+    """Batches in which they were pushed backward: the local steps."""
     memory: dict[str, Tensor]
     """Rows to store once the server has received the whole upload."""
     personal: dict[str, Tensor]
@@ -242,4 +246,5 @@ def _results(me: Chunk, sent: Mapping[str, Any], given: dict[str, Any]) -> Itera
     values = {name: list(rows) for name, rows in _values(sent).items()}
     for i, (client, staged) in enumerate(zip(me.clients, me.staged(), strict=True)):
         items = {name: rows[i] for name, rows in values.items()}
-        yield Result(client, items, given, bits, me.forward_samples[i], me.backward_samples[i], *staged)
+        samples = me.forward_samples[i], me.backward_samples[i]
+        yield Result(client, items, given, bits, *samples, me.forward_steps[i], me.backward_steps[i], *staged)

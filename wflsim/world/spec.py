@@ -14,6 +14,7 @@ from wflsim.world.channel.radio import DEFAULT_SNR, RadioSpec, rate_rule
 from wflsim.world.channel.traces import describe, read_trace
 from wflsim.world.fleet.spec import DeviceSpec
 from wflsim.world.idle_keys import Facts, contradictions, idle_keys
+from wflsim.world.power import too_strong
 from wflsim.world.server import ServerSpec
 
 
@@ -47,7 +48,7 @@ class WorldSpec(Spec):
             raise ValueError("cell.access makespan plans with smooth rates: radio.rate must be shannon or gap")
         if access in ("ofdma", "makespan") and radio.reading == "power_for_snr" and radio.path_loss is None:
             raise ValueError("radio.reading power_for_snr needs a band of known width: cell.access dedicated or tdma")
-        if wrong := contradictions(_facts(self)):
+        if wrong := too_strong(self) + contradictions(_facts(self)):
             raise ValueError("; ".join(wrong))
         return self
 

@@ -21,9 +21,11 @@ from wflsim.world.access.access import Broadcast, Cell
 from wflsim.world.access.makespan import Expected
 from wflsim.world.bounds import Clock
 from wflsim.world.channel.radio import Radio
+from wflsim.world.fleet.compute import REFERENCE_FLOPS
 from wflsim.world.fleet.device import Device, Report
 from wflsim.world.fleet.meter import Meter
-from wflsim.world.fleet.spec import build_fleet
+from wflsim.world.fleet.traits import build_fleet, radiated_powers_w
+from wflsim.world.power import refuse_power
 from wflsim.world.selection import Selection
 from wflsim.world.server import Phase
 from wflsim.world.spec import WorldSpec, influences
@@ -46,20 +48,23 @@ def collector_paused() -> Iterator[None]:
 class World:
     """One radio cell with its clients and one clock; same spec, seed and calls, same answers bit for bit."""
 
-    def __init__(self, spec: WorldSpec, clients: int, seed: int, flops_per_sample: float = 0.0) -> None:
+    def __init__(self, spec: WorldSpec, clients: int, seed: int, flops_per_sample: float = REFERENCE_FLOPS) -> None:
+        """`flops_per_sample`: forward FLOPs of the model on one sample, from which computing times follow."""
         self._env = Clock()
         self._legs: list[Leg] = []
         self._until = spec.server.until()
         self._aggregation_s = spec.server.aggregation
         self._blind = spec.server.loss_detection == "deadline"
         self._idle_counts = spec.server.idle == "all"
-        radio = Radio(spec.radio, spec.cell, seed)
+        fleet = build_fleet(spec.devices, clients, seed, flops_per_sample)
+        radio = Radio(spec.radio, spec.cell, seed, radiated_powers_w(fleet, spec.radio.power))
+        refuse_power(fleet, spec, radio)
         self._cell = Cell(spec.cell, self._env, radio)
         self._devices = [
             Device(
                 client, traits, self._env, self._cell, radio, Meter(client, traits, self._legs, self._idle_counts), seed
             )
-            for client, traits in enumerate(build_fleet(spec.devices, clients, seed, flops_per_sample))
+            for client, traits in enumerate(fleet)
         ]
         self._selection = Selection(spec.server, self._devices, self._cell, radio)
         self._under_way = 0
@@ -110,7 +115,8 @@ class World:
             self._let_the_instant_pass()
         for order, process in zip(orders, processes, strict=True):
             if process is not None:
-                self._devices[order.client].meter.charge_idle(order.round, order.phase, self._env.now)
+                device = self._devices[order.client]
+                device.meter.charge_idle(order.round, order.phase, self._env.now, device.traits.modem.listen_w)
         return phase.verdict()
 
     def send(self, orders: Sequence[Order]) -> None:
