@@ -86,6 +86,7 @@ class DRDM(TwoPhases):
         return State(w, c, lam)
 
     def corrected(self, mean: Tensor, c: Tensor) -> Tensor:
+        """The mean of the received models, corrected by c/mu."""
         return mean if self.freeze_c else mean - c / self.mu
 
     def local_steps(self, me: Me, w: Tensor, t: int) -> Mapping[str, Tensor]:                      # Algorithm 2

@@ -81,6 +81,7 @@ class FedAsync(AsynchronousPolicy):
         return State(x.w.lerp(reply["y"], alpha_k), x.t + 1, busy - 1)
 
     def s(self, k: int) -> float:
+        """Factor on the weight of a model that is k versions old."""
         if self.staleness == "polynomial":
             return float((k + 1) ** -self.a)
         return 1.0 if self.staleness == "constant" or k <= self.b else 1 / (self.a * (k - self.b) + 1)

@@ -48,6 +48,7 @@ class FedAvg(UnequalWork):
         return got, a
 
     def local_steps(self, me: Me, w: Tensor, tau: Mapping[int, int]) -> Mapping[str, Tensor]:
+        """Client half: local steps from w, and what is sent up. Row i of a tensor belongs to client i of `me`."""
         y = me.copies_of(w)
         for _ in me.steps([tau[i] for i in me.clients], y):
             me.descend(y, self.eta)

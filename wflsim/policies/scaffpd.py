@@ -85,6 +85,7 @@ class SCAFFPD(Policy):
         return replace(x, w=w, shown=evaluated(self.eval_model, x.shown, w, s))
 
     def losses(self, last: Vector, heard: Mapping[int, float], N: int) -> Vector:
+        """The N losses that the dual step uses, from those heard now and the last known ones of the others."""
         if self.absent == "ipw":
             return np.array([N / len(heard) * heard.get(i, 0.0) for i in range(N)])
         first = sum(heard.values()) / len(heard)
@@ -99,6 +100,7 @@ class SCAFFPD(Policy):
         return x.shown
 
     def loss_and_gradient(self, me: Me, w: Tensor) -> Mapping[str, Tensor]:
+        """Client half of phase A: loss and gradient at w."""
         y = me.copies_of(w)
         c, L = me.gf(y) if self.loss == "minibatch" else (me.g(y), me.f(y, on=me.everything))
         c = me.sent(c)
