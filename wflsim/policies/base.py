@@ -65,7 +65,7 @@ class Policy(Spec):
     needs: ClassVar[str] = ""
     """What it needs from clients or the world besides training on demand."""
 
-    name: str
+    name: str = ""
     """Name of the policy."""
     label: str | None = None
     """What the policy is called in folders and tables, to tell two variants of it apart; null: its name."""
