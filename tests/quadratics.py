@@ -136,6 +136,22 @@ class Rough(Instant):
         self.computed.append([outcome.client for outcome in outcomes if outcome.computed])
         return outcomes
 
+    def neighbours(self):
+        ring = super().neighbours()
+        if self._race_order is None:
+            return ring
+        names = {old: new for new, old in enumerate(self._race_order)}
+        return tuple(sorted((names[i], names[j]) for i, j in ring))
+
+    def gossip(self, orders, edges):
+        """A node whose order is lost did not compute; of the others, a part of all links fail in both directions."""
+        there = {order.client for order in orders if self.outcome(order).fate == "delivered"}
+        fails = {(i, j): stream(7, "edge", i, j, orders[0].round).uniform() < self._loss for i, j in edges if i < j}
+        return [
+            Outcome(i, "delivered" if i in there and j in there and not fails[min(i, j), max(i, j)] else "lost", i in there, j)
+            for i, j in edges
+        ]
+
     def send(self, orders):
         for order in orders:
             rank = order.client if self._race_order is None else self._race_order[order.client]

@@ -16,7 +16,8 @@ from wflsim.cli.rehearsal import Stage
 from wflsim.errors import ScenarioError
 from wflsim.policies.base import Policy
 from wflsim.scenario import Scenario
-from wflsim.world.spec import influences, remarks
+from wflsim.scenario.remarks import remarks
+from wflsim.world.spec import influences
 
 
 def preview(scenario: Scenario) -> Group:
@@ -38,7 +39,7 @@ def preview(scenario: Scenario) -> Group:
     lines = [words("run", forecast_run(scenario, stage))]
     if scenario.tune is not None:
         lines.append(_tuning(scenario, stage))
-    return Group(table, *(Text(line) for line in (*lines, *remarks(scenario.world))))
+    return Group(table, *(Text(line) for line in (*lines, *remarks(scenario))))
 
 
 def _tuning(scenario: Scenario, stage: Stage) -> str:
