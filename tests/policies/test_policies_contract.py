@@ -47,6 +47,8 @@ CASES = {
     "fedadagrad": {"m": 3},
     "fedadam": {"m": 3},
     "fedyogi": {"m": 3},
+    "dsgd": {},
+    "drdsgd": {"mu": 50, "eta": 1.0},
 }
 SPEC = TypeAdapter(PolicySpec)
 ALL = [SPEC.validate_python({"name": name, **options}) for name, options in CASES.items()]
@@ -66,6 +68,8 @@ MORE = [
         {"name": "fedavg", "m": 3, "tau_min": 2},
         {"name": "fednova", "m": 3, "tau_min": 2},
         {"name": "fednova", "tau_min": 3, "rho": 0.9},
+        {"name": "dsgd", "tau": 3},
+        {"name": "drdsgd", "tau": 3, "mu": 30},
     )
 ]
 def title(policy):
@@ -241,6 +245,8 @@ def test_work_is_metered_as_it_is_done():
         "fedadagrad": [(30, 30)],
         "fedadam": [(30, 30)],
         "fedyogi": [(30, 30)],
+        "dsgd": [(3, 3)],
+        "drdsgd": [(3, 3)],
     }  # fmt: skip
     for policy in ALL:
         _, kept = run(policy, learner(), 1, Rough(N))

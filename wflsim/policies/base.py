@@ -56,6 +56,9 @@ class Policy(Spec):
     """Authors, year and arXiv number, shown by `wflsim list policies`."""
     asynchronous: ClassVar[bool] = False
     """Whether it uses Send and Receive, so that its learning depends on the world and cannot be replayed."""
+    decentralised: ClassVar[bool] = False
+    """Whether it has no server and uses Gossip: its state's `w` is [N, P], and the graph of peers is part of what is
+    learnt."""
     down: ClassVar[str] = ""
     """What each participant is sent, phase by phase: `1v+1s / 1v` is a model vector and a scalar, then a vector."""
     up: ClassVar[str] = ""

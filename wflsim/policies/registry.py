@@ -18,7 +18,9 @@ from wflsim.policies.base import Policy
 from wflsim.policies.clustered import ClusteredFL
 from wflsim.policies.ditto import Ditto
 from wflsim.policies.drdm import DRDM
+from wflsim.policies.drdsgd import DRDSGD
 from wflsim.policies.drfa import DRFA
+from wflsim.policies.dsgd import DSGD
 from wflsim.policies.fedasync import FedAsync
 from wflsim.policies.fedavg import FedAvg, LocalSGD
 from wflsim.policies.fedavgm import FedAvgM
@@ -40,6 +42,7 @@ POLICIES: tuple[type[Policy], ...] = (
     QFedAvg, QFedSGD,
     FedAvgM,
     FedAdagrad, FedAdam, FedYogi,
+    DSGD, DRDSGD,
 )  # fmt: skip
 """In the order in which `wflsim list policies` shows them."""
 

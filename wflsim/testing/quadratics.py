@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wflsim.exchange import Draw, Me, Order, Outcome, Until, Weights
+from wflsim.exchange import Draw, Edges, Me, Order, Outcome, Until, Weights
 from wflsim.learning.learner import Learner
 from wflsim.learning.models.gradients import Gradients
 from wflsim.learning.samples import Shards
@@ -158,6 +158,20 @@ class Rough(Instant):
         self.gathered.append(([order.client for order in orders], heard))
         self.computed.append([outcome.client for outcome in outcomes if outcome.computed])
         return outcomes
+
+    def neighbours(self) -> Edges:
+        ring = super().neighbours()
+        if self._race_order is None:
+            return ring
+        names = {old: new for new, old in enumerate(self._race_order)}
+        return tuple(sorted((names[i], names[j]) for i, j in ring))
+
+    def gossip(self, orders: Sequence[Order], edges: Edges) -> list[Outcome]:
+        """A node whose order is lost did not compute; of the others, a part of all links fail in both directions."""
+        there = {order.client for order in orders if self.outcome(order).fate == "delivered"}
+        fails = {(i, j): stream(7, "edge", i, j, orders[0].round).uniform() < self._loss for i, j in edges if i < j}
+        heard = {(i, j) for i, j in edges if {i, j} <= there and not fails[min(i, j), max(i, j)]}
+        return [Outcome(i, "delivered" if (i, j) in heard else "lost", i in there, j) for i, j in edges]
 
     def send(self, orders: Sequence[Order]) -> None:
         for order in orders:
