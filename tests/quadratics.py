@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
+from wflsim.compress.compressors import Compressor
 from wflsim.exchange import Outcome
 from wflsim.learning.learner import Learner
 from wflsim.learning.models.gradients import Gradients
@@ -32,8 +33,9 @@ class Squares(Gradients):
     def __init__(self, start):
         P = len(start)
         self.model = SimpleNamespace(
-            parameters=P, flops=lambda x: 2.0 * P, initial=lambda seed: torch.tensor(start, dtype=torch.float64)
-        )
+            parameters=P, flops=lambda x: 2.0 * P, initial=lambda seed: torch.tensor(start, dtype=torch.float64),
+            data_part=lambda x: x, with_data=lambda x, data: data,
+        )  # fmt: skip
 
     def loss(self, y, x, labels, weight):
         return self._residual(y, x, labels, weight)[1]
@@ -41,6 +43,10 @@ class Squares(Gradients):
     def gradient(self, y, x, labels, weight):
         pull, losses = self._residual(y, x, labels, weight)
         return torch.bmm(x.mT, pull.unsqueeze(-1)).squeeze(-1), losses
+
+    def with_inputs(self, y, x, labels, weight):
+        pull, _ = self._residual(y, x, labels, weight)
+        return torch.bmm(x.mT, pull.unsqueeze(-1)).squeeze(-1), pull.unsqueeze(-1) * y.unsqueeze(1)
 
     @staticmethod
     def _residual(y, x, labels, weight):
@@ -76,13 +82,30 @@ class Problem:
         """Client j of the new problem is client order[j] of this one."""
         return Problem([self.A[i] for i in order], [self.b[i] for i in order], self.start)
 
-    def learner(self, batch=10_000, seed=0, **train):
+    def learner(self, batch=10_000, seed=0, quantise=None, **train):
         x, y = torch.from_numpy(np.concatenate(self.A)), torch.from_numpy(np.concatenate(self.b))
         shards = Shards(x, y, [0, *np.cumsum(self.d)[:-1].tolist()], self.d)
-        spec = TrainSpec(batch=batch, dtype="float64", **train)
+        spec = TrainSpec(batch=batch, dtype="float64", **both_ways(quantise), **train)
         learner = LeastSquares(Squares(self.start), shards, shards, spec, seed, 1)
         learner.problem = self
         return learner
+
+
+def both_ways(bits):
+    """Options of a TrainSpec that quantise what is sent in either direction; None: nothing is compressed."""
+    return {} if bits is None else {"compress": dict.fromkeys(("up", "down"), {"name": "quantise", "bits": bits})}
+
+
+def code(learner, encoder):
+    """Let everything that is sent pass through a function of (rows, rngs), in either direction."""
+
+    class Function(Compressor):
+        name: str = "function"
+
+        def __call__(self, rows, rngs):
+            return encoder(rows, rngs)
+
+    learner._compress = dict.fromkeys(learner._compress, Function())
 
 
 def problem(N=5, P=4, seed=0, alike=False):

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import pytest
 import torch
-from quadratics import Kept, Rough, memories, problem, run, snapshot_step
+from quadratics import Kept, Rough, code, memories, problem, run, snapshot_step
 from reference_runs import Trip, ascend, local
 
 from wflsim.exchange import Ask, Coded, Draw, Receive, Reply, Send
@@ -107,7 +107,7 @@ def noise(rows, rngs):
 def test_memories_agree_whatever_the_encoder(name, encoder):
     policy, p = MORE[name], problem(N, P)
     learner = p.learner()
-    learner._encoder = encoder
+    code(learner, encoder)
     training, _ = run(policy, learner, 12, Rough(N, 0.3))
     plain, _ = run(policy, p.learner(), 12, Rough(N, 0.3))
     assert not torch.equal(training.state.w, plain.state.w)
@@ -122,7 +122,7 @@ class GridTrip(Trip):
         self.p = problem(5)
         self.carrier = Rough(5, loss)
         learner = self.p.learner()
-        learner._encoder = grid
+        code(learner, grid)
         self.training, self.kept = run(policy, learner, rounds, self.carrier)
         self.state = self.training.state
         self._phases = iter(self.carrier.gathered)
@@ -196,7 +196,7 @@ def test_weights_that_do_not_sum_to_one_are_completed_with_the_model_that_was_re
     """w + sum a_i (y_i - w) with w as received: an encoder that sends everything as 1 leaves nothing but 1."""
     for policy in (DRFA(m=3, scheme="uniform_weighted", start_lambda="data"), FedAvg(m=3)):
         learner = problem(N, P).learner()
-        learner._encoder = lambda rows, rngs: (torch.ones_like(rows), 1)
+        code(learner, lambda rows, rngs: (torch.ones_like(rows), 1))
         training, _ = run(policy, learner, 2)
         torch.testing.assert_close(training.state.w, torch.ones(P, dtype=torch.float64), rtol=0, atol=1e-14)
 

@@ -20,10 +20,13 @@ from wflsim.policies.feddyn import FedDyn
 from wflsim.policies.fednova import FedNova
 from wflsim.policies.fedopt import FedAdagrad, FedAdam, FedYogi
 from wflsim.policies.fedprox import FedProx
+from wflsim.policies.fedrobust import FedRobust
+from wflsim.policies.ifca import IFCA
 from wflsim.policies.lambda_drdm import LambdaDRDM
 from wflsim.policies.qffl import QFedAvg, QFedSGD
 from wflsim.policies.scaffold import SCAFFOLD
 from wflsim.policies.scaffpd import SCAFFPD
+from wflsim.policies.scallion import SCAFCOM, SCALLION
 
 POLICIES: tuple[type[Policy], ...] = (
     FedAvg, LocalSGD, FedProx, FedDyn, SCAFFOLD, AFL, DRFA, DRDM, LambdaDRDM, SCAFFPD, FedAsync, FedBuff,
@@ -33,6 +36,9 @@ POLICIES: tuple[type[Policy], ...] = (
     QFedAvg, QFedSGD,
     FedAvgM,
     FedAdagrad, FedAdam, FedYogi,
+    SCALLION, SCAFCOM,
+    IFCA,
+    FedRobust,
 )  # fmt: skip
 """In the order in which `wflsim list policies` shows them."""
 
