@@ -29,10 +29,13 @@ from wflsim.policies.feddyn import FedDyn
 from wflsim.policies.fednova import FedNova
 from wflsim.policies.fedopt import FedAdagrad, FedAdam, FedYogi
 from wflsim.policies.fedprox import FedProx
+from wflsim.policies.fedrobust import FedRobust
+from wflsim.policies.ifca import IFCA
 from wflsim.policies.lambda_drdm import LambdaDRDM
 from wflsim.policies.qffl import QFedAvg, QFedSGD
 from wflsim.policies.scaffold import SCAFFOLD
 from wflsim.policies.scaffpd import SCAFFPD
+from wflsim.policies.scallion import SCAFCOM, SCALLION
 
 POLICIES: tuple[type[Policy], ...] = (
     FedAvg, LocalSGD, FedProx, FedDyn, SCAFFOLD, AFL, DRFA, DRDM, LambdaDRDM, SCAFFPD, FedAsync, FedBuff,
@@ -43,6 +46,9 @@ POLICIES: tuple[type[Policy], ...] = (
     FedAvgM,
     FedAdagrad, FedAdam, FedYogi,
     DSGD, DRDSGD,
+    SCALLION, SCAFCOM,
+    IFCA,
+    FedRobust,
 )  # fmt: skip
 """In the order in which `wflsim list policies` shows them."""
 

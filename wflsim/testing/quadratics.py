@@ -38,7 +38,11 @@ class Squares(Gradients):
     def __init__(self, start: Array) -> None:
         P = len(start)
         made: Any = SimpleNamespace(
-            parameters=P, flops=lambda x: 2.0 * P, initial=lambda seed: torch.tensor(start, dtype=torch.float64)
+            parameters=P,
+            flops=lambda x: 2.0 * P,
+            initial=lambda seed: torch.tensor(start, dtype=torch.float64),
+            data_part=lambda x: x,
+            with_data=lambda x, data: data,
         )
         self.model = made
 
@@ -48,6 +52,10 @@ class Squares(Gradients):
     def gradient(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
         pull, losses = self._residual(y, x, labels, weight)
         return torch.bmm(x.mT, pull.unsqueeze(-1)).squeeze(-1), losses
+
+    def with_inputs(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+        pull, _ = self._residual(y, x, labels, weight)
+        return torch.bmm(x.mT, pull.unsqueeze(-1)).squeeze(-1), pull.unsqueeze(-1) * y.unsqueeze(1)
 
     @staticmethod
     def _residual(y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
