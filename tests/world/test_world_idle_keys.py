@@ -163,6 +163,7 @@ ALWAYS = {
     "devices.battery", "devices.dropout",
     "devices.availability.period", "devices.availability.open", "devices.availability.windows",
     "server.deadline", "server.first", "server.aggregation", "server.over_selection",
+    "d2d", "d2d.topology", "d2d.topology.name", "d2d.topology.probability", "d2d.topology.within", "d2d.snr", "d2d.bandwidth", "d2d.sending", "d2d.duplex",
 }  # fmt: skip
 
 
