@@ -178,9 +178,8 @@ class Order(NamedTuple):
     paper_bits: int
     """What the paper's formula says is sent up: models_up x 32 P."""
     forward_steps: int = 0
-    """Batches pushed forward through the model, those trained on included; a pass over all d samples is ceil(d/b)."""
     backward_steps: int = 0
-    """Batches pushed backward through the model: the local steps."""
+    """Batches pushed backward, and forward with or without that; a pass over all d samples is ceil(d/b) of them."""
 
 
 class Outcome(NamedTuple):

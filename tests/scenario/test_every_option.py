@@ -56,7 +56,7 @@ PLACES = {
     **{policy.__name__: "policies.0" for policy in POLICIES},
 }  # fmt: skip
 """Where a block of this class stands in a scenario."""
-WORDS = {"Scenario.name", "Scenario.description", "Scenario.sweep", "Scenario.tune"}
+WORDS = {"Scenario.name", "Scenario.description", "Scenario.sweep", "Scenario.tune", "Scenario.accept"}
 """What is printed only, and the blocks above."""
 
 

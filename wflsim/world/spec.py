@@ -18,6 +18,7 @@ from wflsim.world.channel.radio import DEFAULT_SNR, RadioSpec, rate_rule
 from wflsim.world.channel.traces import describe, read_trace
 from wflsim.world.fleet.spec import DeviceSpec
 from wflsim.world.idle_keys import Facts, contradictions, idle_keys
+from wflsim.world.plausible import Remark, implausible
 from wflsim.world.power import too_strong
 from wflsim.world.server import ServerSpec
 
@@ -46,6 +47,9 @@ class WorldSpec(Spec):
     """How long the server waits for replies, and which clients it asks. By default it waits for all."""
     d2d: D2dSpec = D2dSpec()
     """Graph of the clients and the links between them, for policies without a server. By default a ring."""
+
+    accept: tuple[Remark, ...] = ()
+    """Names of remarks about implausible values that are meant as they are; `wflsim list accept` describes each."""
 
     @model_validator(mode="after")
     def _fit_together(self) -> WorldSpec:
@@ -111,7 +115,11 @@ def remarks(spec: WorldSpec) -> list[str]:
         found.append(
             f"server.first={first} ends every phase before server.quorum={quorum} is met: no reply will ever count"
         )
-    return found + idle_keys(_facts(spec))
+    if any(kind.modem == "lte_2012" for kind in spec.devices) and spec.radio.path_loss is not None:
+        found.append(
+            "devices.modem lte_2012 draws the same whatever it radiates: radio.power decides its rate, not its watts"
+        )
+    return found + idle_keys(_facts(spec)) + implausible(spec)
 
 
 def _facts(spec: WorldSpec) -> Facts:
