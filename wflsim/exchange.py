@@ -39,7 +39,7 @@ Scheme = Annotated[
         bernoulli="each client by itself with that inclusion, at least one; equal weights",
     ),
 ]
-Fate = Literal["delivered", "lost", "late", "dead", "dropped"]
+Fate = Literal["delivered", "lost", "late", "dead", "dropped", "gone"]
 Weights = dict[int, float]
 
 

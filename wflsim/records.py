@@ -41,7 +41,7 @@ class Leg(NamedTuple):
     paper_j: float = 0.0
     """What the paper's formula charges: main-phase compute, and power x paper bits / rate."""
     outcome: str = "ok"
-    """ok, or why the activity was in vain or cut short: lost, late, outage, dead, dropped."""
+    """ok, or why the activity was in vain or cut short: lost, late, outage, dead, dropped, gone."""
     peer: int | None = None
     """Device to device: the neighbour from which the client received, or to which it sent alone. Empty: the server,
     or a broadcast to all neighbours."""

@@ -49,7 +49,7 @@ PLACES = {
     **dict.fromkeys(("Rayleigh", "Rician"), "radio.fading"),
     **dict.fromkeys(("Ring", "Torus", "Complete", "ErdosRenyi", "WithinDistance"), "d2d.topology"),
     **dict.fromkeys(("Shannon", "Gap", "Cqi", "Fixed"), "radio.rate"),
-    **dict.fromkeys(("Periodic", "Windows"), "devices.0.availability"),
+    **dict.fromkeys(("Periodic", "Windows", "Diurnal", "Churn", "FileHours"), "devices.0.availability"), "OutagesSpec": "outages",
     **dict.fromkeys(("DigitsSpec", "MnistSpec", "SyntheticSpec", "NpzSpec"), "data"),
     **dict.fromkeys(("ZipfDirichletSpec", "IidSpec", "ShardsSpec", "FileSpec", "NaturalSpec"), "partition"),
     **dict.fromkeys(("LinearSpec", "MlpSpec", "CnnSpec", "ResNet18LastSpec", "ModuleSpec"), "model"),
@@ -97,6 +97,9 @@ GIVEN = {
     "Gap": {"radio.rate": {"name": "gap"}}, "Fixed": {"radio.rate": {"name": "fixed"}},
     "PowerControlSpec": {**UMA, "radio.power_control": {"target": 1e-14}},
     "Periodic": {"devices.0.availability": AWAY},
+    "Diurnal": {"devices.0.availability": {"name": "diurnal"}},
+    "Churn": {"devices.0.availability": {"name": "churn", "stay": "1 s", "away": "1 s"}, **LONG}, "OutagesSpec": {"outages": {"groups": 2, "every": "1 s", "length": "1 s"}, **LONG},
+    "FileHours": {"devices.0.availability": {"name": "file", "file": "hours a"}},
     "Windows": {"devices.0.availability": {"name": "windows", "windows": [[0, 100]]}},
     "MnistSpec": {"data": {"name": "mnist"}}, "SyntheticSpec": NATURAL,
     "ShardsSpec": {"partition": {"name": "shards"}}, "MlpSpec": {"model": {"name": "mlp"}},
@@ -149,6 +152,10 @@ CASES: dict[str, Case] = {
     "DeviceSpec.transmit_energy_per_bit": Case(1e-6), "DeviceSpec.wake": Case("0.1 s"), "DeviceSpec.wake_power": Case("1 W", {"devices.0.wake": "0.1 s"}),
     "DeviceSpec.tail": Case("1 s", {"devices.0.tail_power": "1 W"}), "DeviceSpec.tail_power": Case("1 W", {"devices.0.tail": "1 s"}),
     "DeviceSpec.battery": Case(1e-2), "DeviceSpec.availability": Case(AWAY), "DeviceSpec.dropout": Case(0.9),
+    "Diurnal.start": Case("20 h"), "Diurnal.length": Case("1 h"), "Diurnal.spread": Case("0 s"), "Churn.join": Case("5 s"), "Churn.stay": Case("0.3 s"),
+    "Churn.away": Case("5 s"), "Churn.leave": Case(0.9), "Scenario.outages": Case({"groups": 1, "every": "0.1 s", "length": "1 s"}),
+    "OutagesSpec.groups": Case(1), "OutagesSpec.every": Case("0.1 s"), "OutagesSpec.length": Case("9 s"), "FileHours.file": Case("hours b"),
+    "FileHours.layout": Case("flash", refused="not JSON"), "FileHours.loop": Case(True, {**LONG, "devices.0.availability": {"name": "file", "file": "hours b"}}), "FileHours.draw": Case("with_replacement", LONG),
     "Periodic.period": Case("20 s"), "Periodic.open": Case("8 s"), "Windows.windows": Case([[0, 0.5], [1, 100]]),
     "ServerSpec.deadline": Case("0.4 s"), "ServerSpec.first": Case(1), "ServerSpec.quorum": Case(3, {"server.deadline": "0.43 s"}),
     "ServerSpec.aggregation": Case("1 s"), "ServerSpec.loss_detection": Case(None, {**LOSSY, "server.deadline": "20 s"}),
@@ -273,6 +280,9 @@ def made(tmp_path_factory) -> dict[str, str]:
         lines = ["time_s,client_0,client_1", *(f"{t},{level_db + t % 3},{level_db - t % 2}" for t in range(20))]
         (folder / f"trace_{which}.csv").write_text("\n".join(lines))
         paths[f"trace {which}"] = str(folder / f"trace_{which}.csv")
+        hours = [f"{client},{0.1 * client:.1f},{1.5 if which == 'b' else 9 + client}" for client in range(6)]
+        (folder / f"hours_{which}.csv").write_text("\n".join(["client,start_s,end_s", *hours]))
+        paths[f"hours {which}"] = str(folder / f"hours_{which}.csv")
         x, y = rng.normal(size=(120, 4)).astype(np.float32), rng.integers(0, 3, 120)
         np.savez(folder / f"data_{which}.npz", x_train=x, y_train=y, x_test=x[:60], y_test=y[:60])
         paths[f"data {which}"] = str(folder / f"data_{which}.npz")

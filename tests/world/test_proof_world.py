@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from wflsim.analysis.legs import latency_s, world_facts
-from wflsim.exchange import Order
+from wflsim.exchange import Order, Outcome
 from wflsim.records import Leg, RoundRow
 from wflsim.rng import stream
 from wflsim.units import db_to_ratio
@@ -306,7 +306,7 @@ def test_every_order_of_an_asynchronous_policy_has_the_deadline_to_itself(deadli
     """Sent at 0 and, again to client 0, when its first reply is in: the second order has as long as the first had."""
     place = slow_and_fast(deadline=deadline_s)
     place.send([order(0), order(1)])
-    assert place.receive() == (0, "delivered", True)
+    assert place.receive() == Outcome(0, "delivered", True)
     first_s = place.now_s
     place.send([order(0, round=1, up=4 * BITS)])  # takes 37 ms
     outcomes = [place.receive(), place.receive()]
@@ -332,7 +332,7 @@ def test_first_from_both_sides(first, fates, now_s):
 def test_a_window_from_both_sides():
     """Open from 1 s to 2 s; the upload takes 9.25 ms, so it is dropped if it begins after 1.99075 s."""
     up_s = BITS / (1e6 * math.log2(11))
-    for start_s, fate in ((2 - 1.01 * up_s, "delivered"), (2 - 0.99 * up_s, "dropped")):
+    for start_s, fate in ((2 - 1.01 * up_s, "delivered"), (2 - 0.99 * up_s, "gone")):
         place = world(2, devices=[{"availability": {"name": "windows", "windows": [[1.0, 2.0], [7.0, 9.0]]}}, {}],
                       server={"aggregation": start_s})  # fmt: skip
         assert place.eligible() == [1]  # the other's window has not opened

@@ -92,7 +92,7 @@ def test_nothing_appears_or_disappears(blocks, payload, seed, asynchronous):
 
     # Every order ends exactly once, with a reason.
     assert sorted(o.client for o in outcomes) == sorted(order.client for order in orders)
-    assert {o.fate for o in outcomes} <= {"delivered", "lost", "late", "dead", "dropped"}
+    assert {o.fate for o in outcomes} <= {"delivered", "lost", "late", "dead", "dropped", "gone"}
     assert all(o.computed for o in outcomes if o.fate == "delivered")
 
     # Time never runs backwards.

@@ -161,7 +161,9 @@ ALWAYS = {
     "devices.receive_energy_per_bit", "devices.listen_power", "devices.sleep_power", "devices.radiated_power", "devices.max_power",
     "devices.amplifier_efficiency", "devices.amplifier_exponent", "devices.circuit_power", "devices.transmit_energy_per_bit", "devices.wake",
     "devices.battery", "devices.dropout",
-    "devices.availability.period", "devices.availability.open", "devices.availability.windows",
+    "devices.availability.start", "devices.availability.length", "devices.availability.spread", "devices.availability.join", "devices.availability.stay",
+    "devices.availability.away", "devices.availability.leave", "devices.availability.file", "devices.availability.layout", "devices.availability.loop",
+    "devices.availability.draw", "outages", "outages.groups", "outages.every", "outages.length", "devices.availability.period", "devices.availability.open", "devices.availability.windows",
     "server.deadline", "server.first", "server.aggregation", "server.over_selection",
     "d2d", "d2d.topology", "d2d.topology.name", "d2d.topology.probability", "d2d.topology.within", "d2d.snr", "d2d.bandwidth", "d2d.sending", "d2d.duplex",
 }  # fmt: skip

@@ -6,7 +6,6 @@ nodes but the clock: who fails or is away is missed by its neighbours, who do wi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import simpy
@@ -88,4 +87,4 @@ class Meeting:
         """Why a link did not deliver, as far as its sender is the cause."""
         if sender.client in self._present and not sender.out:
             return "lost"
-        return "dead" if sender.meter.dead or sender.ready_s(self._env.now) == math.inf else "dropped"
+        return "dropped" if sender.ready(self._env.now) else sender.why_not(self._env.now)

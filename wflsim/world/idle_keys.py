@@ -138,6 +138,7 @@ RULES = (
         "server",
         ("selector",),
         lambda server, facts: server.selector == "availability"
+        and facts.world.outages is None
         and all(kind.availability is None for kind in facts.world.devices),
         "all devices are available at all times, so that the policy's race alone decides",
     ),

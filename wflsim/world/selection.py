@@ -72,9 +72,9 @@ class Selection:
         rate_bps = up.link.rate_bps(client, up.band_hz, now_s)
         if rate_bps == 0:
             return math.inf
-        sending_w = device.sending_w(self._radio.radiated_w(client, up.band_hz, now_s))
+        sending_w = device.traits.sending_w(self._radio.radiated_w(client, up.band_hz, now_s))
         sending_j = typical.up_bits * (sending_w / rate_bps + device.traits.modem.transmit_j_per_bit)
-        return device.compute_j(typical) + sending_j
+        return device.traits.processor.order_j(typical) + sending_j
 
     def _open_until_s(self, client: int, now_s: float) -> float:
         """Simulated time at which the client's window closes; inf if it is always available."""

@@ -16,6 +16,8 @@ from wflsim.world.channel.link import REFERENCE_HZ
 from wflsim.world.channel.placement import Placement
 from wflsim.world.channel.radio import DEFAULT_SNR, RadioSpec, rate_rule
 from wflsim.world.channel.traces import describe, read_trace
+from wflsim.world.fleet.availability import OutagesSpec
+from wflsim.world.fleet.hours_files import FileHours, summary
 from wflsim.world.fleet.spec import DeviceSpec
 from wflsim.world.idle_keys import Facts, contradictions, idle_keys
 from wflsim.world.plausible import Remark, implausible
@@ -48,6 +50,8 @@ class WorldSpec(Spec):
     d2d: D2dSpec = D2dSpec()
     """Graph of the clients and the links between them, for policies without a server. By default a ring."""
 
+    outages: OutagesSpec | None = None
+    """Correlated failures: groups of clients that go and come back together; null: none."""
     accept: tuple[Remark, ...] = ()
     """Names of remarks about implausible values that are meant as they are; `wflsim list accept` describes each."""
 
@@ -82,6 +86,7 @@ def influences(spec: WorldSpec) -> list[str]:
         "radio.rate.name": _stepped_outages(spec.radio),
         "d2d.snr": spec.d2d.snr is not None and not rate_rule(spec.radio).efficiency(np.array(spec.d2d.snr)).all(),
         **_silence(spec.radio),
+        "outages": spec.outages is not None,
     }
     for number, device in enumerate(spec.devices):
         block = "devices" if len(spec.devices) == 1 else f"devices.{number}"
@@ -110,6 +115,7 @@ def remarks(spec: WorldSpec) -> list[str]:
             "d2d.edge_loss one_way: a link that fails in one direction leaves a mixing matrix that is not doubly "
             "stochastic, so that the mean over the nodes drifts"
         )
+    found += [summary(kind.availability) for kind in spec.devices if isinstance(kind.availability, FileHours)]
     first, quorum = spec.server.first, spec.server.quorum
     if first is not None and quorum is not None and first < quorum:
         found.append(

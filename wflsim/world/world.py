@@ -59,7 +59,7 @@ class World:
         self._aggregation_s = spec.server.aggregation
         self._blind = spec.server.loss_detection == "deadline"
         self._idle_counts = spec.server.idle == "all"
-        fleet = build_fleet(spec.devices, clients, seed, flops_per_sample)
+        fleet = build_fleet(spec.devices, clients, seed, flops_per_sample, spec.outages)
         radio = Radio(spec.radio, spec.cell, seed, radiated_powers_w(fleet, spec.radio.power))
         refuse_power(fleet, spec, radio)
         self._graph = partial(graph_of, spec, clients, seed)
@@ -218,8 +218,7 @@ class World:
         self._round = order.round
         self._selection.take_note(order)
         if not device.ready(now_s):
-            gone = device.serving is None and device.ready_s(now_s) == math.inf
-            report(Outcome(order.client, "dead" if gone else "dropped", computed=False))
+            report(Outcome(order.client, device.why_not(now_s), computed=False))
             return None
         if self._idle_counts:
             device.meter.charge_idle(order.round, order.phase, now_s)

@@ -114,6 +114,10 @@ class Processor:
         overhead_s = self.s_per_call + order.forward_steps * self.s_per_step
         return overhead_s + training_samples(order) * self.s_per_sample
 
+    def order_j(self, order: Order) -> float:
+        """Joules that it takes for the computation of an order."""
+        return self.active_w * self.order_s(order)
+
 
 def training_samples(order: Order) -> float:
     """Work of an order in training samples: a loss costs a forward pass, a training sample three times that."""

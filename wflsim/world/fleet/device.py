@@ -26,15 +26,15 @@ Process = Generator[simpy.Event, Any, None]
 Waiting = Generator[simpy.Event, Any, str]
 """A piece of a SimPy process that returns the outcome of a wait."""
 Report = Callable[[Outcome], None]
-FATES: dict[str, Fate] = {"lost": "lost", "outage": "lost", "late": "late", "dead": "dead", "dropped": "dropped"}
-"""The fate of an order by the outcome of its last leg."""
+FATES: dict[str, Fate] = {"late": "late", "dead": "dead", "dropped": "dropped", "gone": "gone"}
+"""The fate of an order by the outcome of its last leg; after any other, it is lost."""
 
 
 class OrderFailed(Exception):
     """Raised where an order cannot go on, because a leg of it ended with this outcome."""
 
     def __init__(self, outcome: str) -> None:
-        self.fate = FATES[outcome]
+        self.fate: Fate = FATES.get(outcome, "lost")
 
 
 class Device:
@@ -87,6 +87,12 @@ class Device:
         open_s = at_s if self.traits.hours is None else self.traits.hours.opens_s(at_s)
         return open_s if open_s < math.inf and self.meter.alive_at(open_s) else math.inf
 
+    def why_not(self, at_s: float) -> Fate:
+        """Why it cannot take an order at this instant: it serves another, is dead, or away."""
+        if self.serving is not None:
+            return "dropped"
+        return "gone" if self.meter.alive_at(at_s) else "dead"
+
     def wake_s(self) -> float:
         """Seconds that the modem takes to wake; 0 if it is awake."""
         return self.traits.modem.wake_s if self._env.now >= self.meter.asleep_s else 0.0
@@ -98,14 +104,6 @@ class Device:
     def compute_s(self, order: Order) -> float:
         """Seconds that the computation of an order takes."""
         return self.traits.processor.order_s(order)
-
-    def compute_j(self, order: Order) -> float:
-        """Joules that the processor takes for the computation of an order."""
-        return self.traits.processor.active_w * self.compute_s(order)
-
-    def sending_w(self, radiated_w: float) -> float:
-        """Watts that the device draws while it sends and its antenna radiates this many."""
-        return self.traits.processor.idle_w + self.traits.modem.sending_w(radiated_w)
 
     def _receive(self, order: Order, flow: Flow | None, bits: int) -> Process:
         """Receive bits: those of a broadcast, or (None) those that are for this client alone."""
@@ -172,7 +170,7 @@ class Device:
             yield from self._wait_for_turn(order, flow.turn, flow, up)
         start_s = self._env.now
         radiated_w = self._radio.radiated_w(self.client, flow.band_hz, start_s)
-        power_w = self.sending_w(radiated_w)
+        power_w = self.traits.sending_w(radiated_w)
         per_bit_w = modem.transmit_j_per_bit and modem.transmit_j_per_bit * up.link.rate_bps(
             self.client, flow.band_hz, start_s
         )
@@ -259,7 +257,7 @@ class Device:
         drop_s: float = math.inf,
         rest_w: float | None = None,
     ) -> Waiting:
-        """Wait for an event at this power; returns ok, or why it was not waited for: late, dead, dropped.
+        """Wait for an event at this power; returns ok, or why it was not waited for: late, dead, gone, dropped.
 
         `known_s`: when the event will happen, if that is known. `drop_s`: when the device drops the order. `rest_w`:
         power of a modem that has nothing to do, after its tail; None: the modem is at work, and its power counted.
@@ -279,7 +277,8 @@ class Device:
                 yield event
                 return "ok"
             yield event | self._env.timeout(end_s - now_s)
-            return "ok" if event.processed else "dead" if end_s == death_s else "dropped"
+            ends = {death_s: "dead", closes_s: "gone"}
+            return "ok" if event.processed else ends.get(end_s, "dropped")
         except simpy.Interrupt as interrupt:
             return str(interrupt.cause)
 

@@ -55,7 +55,7 @@ class Peer(Device):
         for transfer in transfers:
             yield from self._idle_until(order, transfer.start_s)
             start_s, planned_s = self._env.now, transfer.end_s - transfer.start_s
-            power_w = self.sending_w(transfer.radiated_w)
+            power_w = self.traits.sending_w(transfer.radiated_w)
             rate_bps = transfer.air_bits / planned_s if planned_s else 0.0
             ended = self._env.timeout(transfer.end_s - start_s)
             outcome = yield from self._wait_for(ended, power_w + modem.transmit_j_per_bit * rate_bps, transfer.end_s)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from wflsim.errors import ScenarioError
 from wflsim.rng import stream
-from wflsim.world.fleet.availability import Hours, hours_of
+from wflsim.world.fleet.availability import OutagesSpec, hours_of
 from wflsim.world.fleet.compute import TRAINING_FLOPS, Processor
+from wflsim.world.fleet.hours import Hours
 from wflsim.world.fleet.modem import Modem
 from wflsim.world.fleet.spec import DeviceSpec
 
@@ -31,8 +32,14 @@ class Traits:
     dropout: float
     """Probability that it drops an order."""
 
+    def sending_w(self, radiated_w: float) -> float:
+        """Watts that the device draws while it sends and its antenna radiates this many."""
+        return self.processor.idle_w + self.modem.sending_w(radiated_w)
 
-def build_fleet(specs: list[DeviceSpec], clients: int, seed: int, flops_per_sample: float) -> list[Traits]:
+
+def build_fleet(
+    specs: list[DeviceSpec], clients: int, seed: int, flops_per_sample: float, outages: OutagesSpec | None = None
+) -> list[Traits]:
     """The devices of all clients; kinds are dealt out in turn, in proportion to their shares."""
     total = sum(spec.share for spec in specs)
     dealt = [0] * len(specs)
@@ -41,7 +48,8 @@ def build_fleet(specs: list[DeviceSpec], clients: int, seed: int, flops_per_samp
         owed = [spec.share / total * (client + 1) - n for spec, n in zip(specs, dealt, strict=True)]
         kind = owed.index(max(owed))
         dealt[kind] += 1
-        fleet.append(_traits(specs[kind], kind, client, seed, flops_per_sample))
+        hours = hours_of(specs[kind].availability, outages, seed, client)
+        fleet.append(_traits(specs[kind], kind, client, seed, flops_per_sample, hours))
     return fleet
 
 
@@ -53,7 +61,9 @@ def radiated_powers_w(fleet: Sequence[Traits], power_w: Sequence[float]) -> list
     ]
 
 
-def _traits(spec: DeviceSpec, kind: int, client: int, seed: int, flops_per_sample: float) -> Traits:
+def _traits(
+    spec: DeviceSpec, kind: int, client: int, seed: int, flops_per_sample: float, hours: Hours | None
+) -> Traits:
     """The device of one client, with its own draw of `spread`."""
     slowness = float(stream(seed, "speed", client).lognormal(0.0, spec.spread)) if spec.spread > 0 else 1.0
     return Traits(
@@ -62,7 +72,7 @@ def _traits(spec: DeviceSpec, kind: int, client: int, seed: int, flops_per_sampl
         modem=modem_of(spec),
         radiated_w=spec.radiated_power,
         battery_j=spec.battery,
-        hours=hours_of(spec.availability, seed, client),
+        hours=hours,
         dropout=spec.dropout,
     )
 
