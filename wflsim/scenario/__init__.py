@@ -104,7 +104,8 @@ def assign(data: dict[str, Any], key: str, value: Any, said: str) -> tuple[str |
 
 
 def _index(items: list[Any], part: str, said: str) -> int:
-    names = [str(item.get("label") or item.get("name")) if isinstance(item, dict) else "" for item in items]
+    given = [str(item.get("label") or item.get("name")) if isinstance(item, dict) else "" for item in items]
+    names = [name.rpartition(":")[2] for name in given]  # ./mine.py:Mine is called Mine
     if part in names:
         return names.index(part)
     if part.isdecimal() and int(part) < len(items):
