@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class State:
+    """What the nodes hold between two rounds; there is no server."""
+
     w: Tensor
     """[N, P]: theta_i, the model of each node."""
 
