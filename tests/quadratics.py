@@ -93,7 +93,7 @@ class Problem:
 
 def both_ways(bits):
     """Options of a TrainSpec that quantise what is sent in either direction; None: nothing is compressed."""
-    return {} if bits is None else {"compress": dict.fromkeys(("up", "down"), {"name": "quantise", "bits": bits})}
+    return {} if bits is None else {"compress": {way: {"name": "quantise", "bits": bits} for way in ("up", "down")}}
 
 
 def code(learner, encoder):
