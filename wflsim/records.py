@@ -28,18 +28,18 @@ class Leg(NamedTuple):
     start_s: float
     end_s: float
     bits: int = 0
-    """Sent or received by the end of the leg, counted once however many attempts it took: of an upload that was lost,
-    late or in outage, the part that had been on the air, the block that failed included. 0 if not a transfer."""
+    """Bits sent or received by the end of the leg, counted once however many attempts it took: of an upload that was
+    lost, late or in outage, the part that had been on the air, the block that failed included. 0 if not a transfer."""
     snr_db: float | None = None
-    """When the leg began; None if nothing is received at all, or if the leg is no transfer."""
+    """SNR in dB when the leg began; None if nothing is received at all, or if the leg is no transfer."""
     rate_bps: float | None = None
     attempts: int = 0
     energy_j: float = 0.0
-    """Whole device, caused by this activity."""
+    """Energy of the whole device in joules that this activity causes."""
     radiated_j: float = 0.0
-    """The part of it that left the antenna."""
+    """Part of that energy that left the antenna, in joules."""
     paper_j: float = 0.0
-    """What the paper's formula charges: main-phase compute, and power x paper bits / rate."""
+    """Energy in joules by the paper's formula: computing in the main phase, and power x paper bits / rate."""
     outcome: str = "ok"
     """ok, or why the activity was in vain or cut short: lost, late, outage, dead, dropped."""
     peer: int | None = None

@@ -183,7 +183,7 @@ class Learner:
         return {store: {name: dict(kept) for name, kept in rows.items()} for store, rows in self._stores.items()}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Take up what `snapshot` gave."""
+        """Go on from what `snapshot` gave."""
         self._stores = {
             store: {
                 name: {client: row.to(self._blank.device) for client, row in kept.items()}
