@@ -6,16 +6,15 @@ shortest one; the equations of all are in docs/policies.md.
 All policies treat lost and late replies alike. Their weight goes to the replies received (`weighted`), server memories
 count the clients received (`total`), a client's memory changes only if its whole upload arrived, and a Gather without
 replies leaves the state as it is, although its time and energy are spent.
-Payloads may be compressed in both directions. What is remembered is computed from what was exchanged: the client uses
-`me.sent(y)`, which the server will see; the server uses `received(got, "w")`, which the clients have seen. A model that
-is sent whole is `me.sent(y, near=w)`: sparse compressors send its change from the received w.
+Both sides compute with what was exchanged after compression: the client with `me.sent(y)`, the server with
+`received(got, "w")`. A model sent whole is `me.sent(y, near=w)`: sparse compressors send its change from the received w.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +32,6 @@ State = TypeVar("State")
 Round = Generator[Request, Any, State]
 Rng = Callable[[str], np.random.Generator]
 """rng("snapshot") is the random stream for that purpose in this round."""
-
 Vector = NDArray[np.float64]
 """[N] one number per client, such as lambda or losses."""
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -58,8 +56,7 @@ class Policy(Spec):
     asynchronous: ClassVar[bool] = False
     """Whether it uses Send and Receive, so that its learning depends on the world and cannot be replayed."""
     decentralised: ClassVar[bool] = False
-    """Whether it has no server and uses Gossip: its state's `w` is [N, P], and the graph of peers is part of what is
-    learnt."""
+    """Whether it has no server and uses Gossip: its state's `w` is [N, P], and its learning depends on the graph."""
     down: ClassVar[str] = ""
     """What each participant is sent, phase by phase: `1v+1s / 1v` is a model vector and a scalar, then a vector."""
     up: ClassVar[str] = ""
@@ -96,8 +93,7 @@ class Policy(Spec):
 
     def model(self, x: Any, me: Me) -> Tensor:
         """Parameters that are evaluated: [P] for everybody, or a row for each client of `me`."""
-        w: Tensor = x.w
-        return w
+        return cast("Tensor", x.w)
 
 
 def received(got: Sequence[Reply], name: str) -> Any:
