@@ -7,7 +7,7 @@ All policies treat lost and late replies alike. Their weight goes to the replies
 count the clients received (`total`), a client's memory changes only if its whole upload arrived, and a Gather without
 replies leaves the state as it is, although its time and energy are spent.
 Both sides compute with what was exchanged after compression: the client with `me.sent(y)`, the server with
-`received(got, "w")`. A model sent whole is `me.sent(y, near=w)`: sparse compressors send its change from the received w.
+`received(got, "w")`. A model sent whole is `me.sent(y, near=w)`: sparse compressors send its change from w.
 """
 
 from __future__ import annotations
