@@ -1,4 +1,10 @@
-"""YAML -> frozen Scenario. Units, line numbers and messages live at this edge only."""
+"""From YAML to a frozen `Scenario`: the only place that knows units as people write them, and line numbers in errors.
+
+Import `load` (a file or a mapping), `build` (a document with line numbers), `dump`, `Scenario` and `slug` from here.
+Open `schema.py` first, which composes the blocks of all other rooms, then `source.py` (YAML with line numbers) and
+`explain.py` (errors as sentences, with `allowed.py`); `blocks.py` has the sweep and tune blocks, `differences.py` says
+in which keys two scenarios differ.
+"""
 
 from __future__ import annotations
 
