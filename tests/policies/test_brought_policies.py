@@ -78,7 +78,7 @@ def test_what_new_writes_says_how_to_use_it_and_keeps_the_contract(tmp_path):
     assert check_policy(f"{tmp_path}/my_policy.py:MyPolicy", m=3) == [rule.__doc__.splitlines()[0] for rule in CHECKS.values()]
     assert shell("new", "--policy", tmp_path / "odd-name.1.py").exit_code == 0
     assert load({**SCENARIO, "policies": [{"name": f"{tmp_path}/odd-name.1.py:OddName1"}]}).labels == ["OddName1"]
-    with pytest.raises(ScenarioError, match="ends in .py"):
+    with pytest.raises(ScenarioError, match=r"ends in \.py"):
         shell("new", "--policy", tmp_path / "mine.txt")
     with pytest.raises(ScenarioError, match="exists already"):
         shell("new", "--policy", tmp_path / "my_policy.py")
@@ -247,7 +247,7 @@ def test_a_broken_file_gets_one_message_with_its_own_line(project, kind):
 
 
 BROKEN_WHEN_RUN = {
-    "wrong shape sent": ('return {"y": y, ', 'return {"y": y[:1], ', r"mine.py:(?P<line>\d+): in round 0: ValueError: payload 'y' has 1 rows for 3 clients", "def local_steps"),
+    "wrong shape sent": ('return {"y": me.sent(y, near=w), ', 'return {"y": y[:1], ', r"mine.py:(?P<line>\d+): in round 0: ValueError: payload 'y' has 1 rows for 3 clients", "def local_steps"),
     "wrong shape kept": ("return State(w + self.beta * (mean - w), lam)", "return State(w[:2], lam)", r"mine.py:(?P<line>\d+): round returned w of shape \(2,\); the model's is \(4,\)", "def round"),
     "shapes that do not add": ("w + self.beta * (mean - w)", "w[:2] + mean", r"mine.py:(?P<line>\d+): in round 0: RuntimeError: The size of tensor a \(2\)", "return State(w[:2]"),
     "nothing sent": ('        return {"y"', '        {"y"', r"mine.py:(?P<line>\d+): in round 0: ValueError: a client's work returns NoneType", "def local_steps"),
@@ -374,7 +374,7 @@ def test_an_entry_point_is_found_and_no_built_in_name_can_be_taken(project, tmp_
     first = type(own).origin.digest
     (site / "lab-0.3.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: lab\nVersion: 0.4\n")
     assert type(policies({"name": "own"})[0]).origin.digest != first, "another version is another policy"
-    with pytest.raises(ScenarioError, match="policies.0.m: got 'x'; must be a whole number"):
+    with pytest.raises(ScenarioError, match=r"policies\.0\.m: got 'x'; must be a whole number"):
         policies({"name": "own", "m": "x"})
 
 

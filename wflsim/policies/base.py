@@ -60,6 +60,9 @@ class Policy(Spec):
     decentralised: ClassVar[bool] = False
     """Whether it has no server and uses Gossip: its state's `w` is [N, P], and the graph of peers is part of what is
     learnt."""
+    unequal_steps: ClassVar[bool] = False
+    """Whether its equations say what to do with clients that take different numbers of local steps; it then asks by
+    `Allot` how many each may take, and `server.compute_budget` can be used with it."""
     down: ClassVar[str] = ""
     """What each participant is sent, phase by phase: `1v+1s / 1v` is a model vector and a scalar, then a vector."""
     up: ClassVar[str] = ""
