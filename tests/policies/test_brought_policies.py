@@ -86,7 +86,7 @@ def test_what_new_writes_says_how_to_use_it_and_keeps_the_contract(tmp_path):
 
 def test_from_a_new_policy_to_a_report_that_does_not_need_its_file_any_more(project, tmp_path, monkeypatch):
     checked = shell("check", project / "s.yaml")
-    assert f"Mine would be run from {project}/mine.py:" in re.sub(r"\s*\n", "", checked.output)
+    assert f"Minewouldberunfrom{project}/mine.py:" in "".join(checked.output.split())
     assert shell("run", project / "s.yaml", "--out", tmp_path / "out", "--workers", 1).exit_code == 0
     first = rows(tmp_path / "out")
     assert len(first) == 6
@@ -277,6 +277,16 @@ def test_a_policy_that_fails_at_work_gets_one_message_with_its_own_line(project,
     assert len(str(raised.value).splitlines()) == 1
     line = int(re.search(message, str(raised.value))["line"])
     assert at in (project / "mine.py").read_text().splitlines()[line - 1]
+
+
+def test_a_round_that_computes_for_ever_is_interrupted_where_it_stands(project, monkeypatch):
+    monkeypatch.setattr("wflsim.simulation.blame.PATIENCE_S", 0.3)
+    edit(project / "mine.py", "        if not got:", "        n = 0\n        while True:\n            n += 1\n        if not got:")
+    policy = policies({"name": str(project / "mine.py") + ":Mine", "m": 3})[0]
+    with pytest.raises(PolicyError, match=r"mine.py:(?P<line>\d+): in round 0: NeverEnds: the server half has computed for 0.3 s") as raised:
+        train(policy, problem(6, 4).learner(), 2, Rough(6))
+    line = int(re.search(r"mine.py:(\d+)", str(raised.value))[1])
+    assert (project / "mine.py").read_text().splitlines()[line - 1].strip() in ("while True:", "n += 1")
 
 
 @pytest.mark.slow

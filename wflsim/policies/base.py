@@ -1,7 +1,8 @@
 """What every policy is: a frozen object of hyper-parameters with a server half and a client half.
 
 A policy says what the server wants; the simulation decides how, when and whether it happens. `fedavg.py` is the
-shortest one; the equations of all are in docs/policies.md.
+shortest one; the equations of all are in docs/policies.md. How to write one of your own: docs/write_a_policy.md, and
+wflsim/testing/toy.py, which is complete and commented.
 
 All policies treat lost and late replies alike. Their weight goes to the replies received (`weighted`), server memories
 count the clients received (`total`), a client's memory changes only if its whole upload arrived, and a Gather without

@@ -37,7 +37,7 @@ from wflsim.learning.machine import memory_errors_in_words
 from wflsim.policies.base import Policy
 from wflsim.records import Allotment, Evaluation, Step
 from wflsim.rng import stream
-from wflsim.simulation.blame import begin, blamed, called, check_asked, check_request, check_state
+from wflsim.simulation.blame import begin, blamed, called, check_asked, check_request, check_state, limited
 from wflsim.simulation.loop import Flow
 
 
@@ -71,7 +71,8 @@ class Training:
         phase = asked = 0
         for requests in count(1):
             try:
-                request = flow.send(answer)
+                with limited(self.policy):
+                    request = flow.send(answer)
             except StopIteration as done:
                 check_asked(self.policy, s, asked)
                 check_state(self.policy, done.value, self.state)
