@@ -41,7 +41,8 @@ class Leg(NamedTuple):
     paper_j: float = 0.0
     """Energy in joules by the paper's formula: computing in the main phase, and power x paper bits / rate."""
     outcome: str = "ok"
-    """ok, or why the activity was in vain or cut short: lost, late, outage, dead, dropped."""
+    """ok, or why the activity was in vain or cut short: lost, late, outage, dead, dropped; no_step: no
+    local step fits into the time for computing, and the client was not asked."""
     peer: int | None = None
     """Device to device: the neighbour from which the client received, or to which it sent alone. Empty: the server,
     or a broadcast to all neighbours."""
@@ -96,6 +97,18 @@ class Evaluation(NamedTuple):
     since: list[int | None] | None = None
     mean_accuracy: list[float | None] | None = None
     apart: list[float] | None = None
+
+
+class Allotment(NamedTuple):
+    """One question to the world: how many of these local steps fit into the time that each client may compute."""
+
+    round: int
+    phase: int
+    """Ordinal of the Gather that will follow."""
+    steps: Mapping[int, int]
+    """Most local steps of each client."""
+    samples: Mapping[int, int]
+    """Samples of one step of each client."""
 
 
 class Step(NamedTuple):

@@ -103,6 +103,10 @@ class Learner:
         """[P] initial parameters, from a named stream of the seed."""
         return self._gradients.model.initial(self._seed).to(self._blank)
 
+    def step_samples(self, client: int) -> int:
+        """Samples of one minibatch of the client."""
+        return min(self._spec.batch, self.samples[client])
+
     def run(self, ask: Ask, keys: Sequence[tuple[int, int]]) -> Done:
         """Do the work of an Ask for its cohort; keys[i] names the stream of minibatches of the i-th client."""
         # Plain ints: a stream is named by what its key looks like, and numpy's 3 looks different.

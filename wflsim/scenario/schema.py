@@ -80,6 +80,10 @@ class Scenario(WorldSpec):
                 if getattr(policy, key, default) != default and (chooser := self.server.chooser):
                     words = f"has no effect: {chooser} chooses the cohort, with equal weights; remove one of the two"
                     findings.append((("policies", i, key), words))
+            if self.server.compute_budget is not None and not policy.unequal_steps:
+                words = f"gives clients different numbers of local steps, but the equations of {label} have one for all"
+                cure = "remove the key, or choose fedavg, fedprox or fednova"
+                findings.append((("server", "compute_budget"), f"{words}; {cure}"))
             if label in self.labels[:i]:
                 cure = f"give each a label of its own, e.g. label: {label}-2"
                 findings.append((("policies", i), f"two policies are called {label!r}; {cure}"))

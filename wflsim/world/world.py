@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from wflsim.errors import Exhausted
 from wflsim.exchange import Draw, Edges, Order, Outcome, Until, Weights
-from wflsim.records import Leg
+from wflsim.records import Allotment, Leg
 from wflsim.world.access.access import Broadcast, Cell
 from wflsim.world.access.d2d import PeerLinks
 from wflsim.world.access.makespan import Expected
@@ -45,6 +45,9 @@ def collector_paused() -> Iterator[None]:
         if was_on:
             gc.enable()
 
+NO_STEP = "no_step"
+"""Outcome in the tables of a client that was drawn and for whom no local step fits into server.compute_budget."""
+
 
 class World:
     """One radio cell with its clients and one clock; same spec, seed and calls, same answers bit for bit."""
@@ -53,6 +56,7 @@ class World:
         self._env = Clock()
         self._legs: list[Leg] = []
         self._until = spec.server.until()
+        self._budget_s = spec.server.compute_budget
         self._aggregation_s = spec.server.aggregation
         self._blind = spec.server.loss_detection == "deadline"
         self._idle_counts = spec.server.idle == "all"
@@ -93,6 +97,25 @@ class World:
     def select(self, draw: Draw, race: NDArray[np.float64], eligible: list[int]) -> tuple[list[int], Weights] | None:
         """The world's own choice of a cohort, with its weights; None where the policy chooses."""
         return self._selection.select(draw, race, eligible, self.now_s)
+
+    def allot(self, asked: Allotment) -> dict[int, int]:
+        """The steps that each client may take; as many of them as fit into the budget, where the scenario sets one.
+
+        For whom none fits, a leg of no length says so in the tables.
+        """
+        if self._budget_s is None:
+            return dict(asked.steps)
+        taken = {}
+        for client, steps in asked.steps.items():
+            step_s = self._devices[client].step_s(asked.samples[client])
+            fitting = steps if steps * step_s <= self._budget_s else math.floor(self._budget_s / step_s + 1e-9)
+            if fitting:
+                taken[client] = fitting
+            else:
+                self._legs.append(
+                    Leg(asked.round, asked.phase, client, "compute", self.now_s, self.now_s, outcome=NO_STEP)
+                )
+        return taken
 
     def gather(self, orders: Sequence[Order], until: Until | None) -> list[Outcome]:
         """Carry out all orders of a phase concurrently, until they have ended or the server stops waiting.
