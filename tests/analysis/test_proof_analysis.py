@@ -97,6 +97,14 @@ def test_of_a_share_the_interval_has_a_width_at_either_end():
     assert (Interval.of_share(0, 5).low, Interval.of_share(0, 5).high) == pytest.approx((0.0, 1 - 0.025**0.2))
 
 
+def test_equal_costs_have_an_interval_without_width_to_the_last_bit():
+    rng = np.random.default_rng(0)
+    for n in range(2, 12):
+        for cost in rng.lognormal(size=100).tolist():
+            found = Interval.of_costs([cost] * n)
+            assert found.low == found.mean == found.high == pytest.approx(cost, rel=1e-15)
+
+
 # --- what is missing
 
 def test_a_run_without_rows_missed_and_cost_nothing_that_is_known(tmp_path):

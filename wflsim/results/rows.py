@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from wflsim.errors import StoreError
+from wflsim.records import TABLES
 from wflsim.results.folders import AGAIN, columns_of
 
 TEXT = {"activity", "outcome"}
 """Columns that hold words; all others hold numbers or nothing."""
 MAY_BE_EMPTY = {
-    "average", "worst", "std", "worst10", "jain", "loss", "accuracy", "lam", "cluster", "since", "snr_db", "rate_bps",
-}  # fmt: skip
-"""Columns of numbers in which nothing stands where there is nothing to say."""
+    field
+    for kind in TABLES.values()
+    for field, annotation in get_type_hints(kind).items()
+    if type(None) in get_args(annotation)
+}
+"""Columns in which nothing stands where there is nothing to say, by the row types: those that may be None."""
 INTEGERS = ("round", "client", "phase")
 HUGE = 1e30
 """No quantity of ours is larger: beyond it, a digit was lost."""
