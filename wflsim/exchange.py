@@ -138,6 +138,12 @@ class Gossip:
 
 
 @dataclass(frozen=True, slots=True)
+class Reports:
+    """Does the world want every training client to report its loss with its upload? Asked before the clients of a
+    phase work; answered by true or false. A report is one scalar, and it is paid."""
+
+
+@dataclass(frozen=True, slots=True)
 class Neighbours:
     """Which nodes are neighbours? Asked of the carrier before the nodes of a Gossip work; answered by `Edges`."""
 
@@ -177,6 +183,8 @@ class Order(NamedTuple):
     backward_samples: int
     paper_bits: int
     """What the paper's formula says is sent up: models_up x 32 P."""
+    utility: float = 0
+    """Samples of the client times the root mean square of its minibatches' losses, where it reports them; else 0."""
 
 
 class Outcome(NamedTuple):

@@ -66,6 +66,8 @@ class RoundRow(NamedTuple):
     worst10: float | None
     jain: float | None
     loss: float | None
+    planned_s: float | None = None
+    """Duration that the selector has planned for the round's last phase; empty if it plans none. 0: nobody fitted."""
 
 
 class ClientRow(NamedTuple):

@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wflsim.errors import Exhausted, ReplayRefused
-from wflsim.exchange import Draw, Edges, Neighbours, Order, Outcome, Until, Weights
+from wflsim.exchange import Draw, Edges, Neighbours, Order, Outcome, Reports, Until, Weights
 from wflsim.learning.metrics import metrics
 from wflsim.policies.sampling import pick
 from wflsim.records import ClientRow, Evaluation, FinishedRound, Leg, RoundRow, Step, TraceRound
 from wflsim.rng import stream
 from wflsim.world.access.graph import ring
 
-Demand = Draw | Neighbours | Step
+Demand = Draw | Neighbours | Reports | Step
 Flow = Generator[Demand, Any, Evaluation | None]
 
 
@@ -36,8 +36,8 @@ class Demands(Protocol):
     """What the server wants, one round at a time: by training, or by a trace."""
 
     def round(self, s: int) -> Flow:
-        """Round s: yields questions (Draw, Neighbours) and Steps, resumes with their answers, returns the evaluation
-        after it, if any."""
+        """Round s: yields Steps and questions (Draw, Neighbours, Reports), resumes with their answers, returns the
+        evaluation after it, if any."""
 
 
 class Carrier(Protocol):
@@ -45,6 +45,10 @@ class Carrier(Protocol):
 
     @property
     def now_s(self) -> float: ...
+    @property
+    def reports(self) -> bool: ...
+    @property
+    def planned_s(self) -> float | None: ...
     def eligible(self) -> list[int]: ...
     def select(
         self, draw: Draw, race: NDArray[np.float64], eligible: list[int]
@@ -62,6 +66,8 @@ class Instant:
     """A carrier without time: everybody is there, everything arrives at once."""
 
     now_s = 0.0
+    reports = False
+    planned_s = None
 
     def __init__(self, clients: int, edges: Edges | None = None) -> None:
         """`edges`: the graph of peers, where a policy has no server; None: a ring."""
@@ -131,6 +137,9 @@ def drive(
                 if isinstance(demand, Neighbours):
                     answer = carrier.neighbours()
                     continue
+                if isinstance(demand, Reports):
+                    answer = carrier.reports
+                    continue
                 steps.append(demand)
                 answer = carry(demand, carrier)
                 outcomes = answer if isinstance(answer, list) else [answer] if answer else []
@@ -142,6 +151,7 @@ def drive(
         carrier.end_round()
         legs = carrier.take_legs()
         row = round_row(s, start_s, carrier.now_s, steps, delivered, legs, evaluation)
+        row = row._replace(planned_s=carrier.planned_s)
         sink(FinishedRound(TraceRound(s, steps, evaluation), row, client_rows(s, evaluation), legs))
         # A round in which the last client died was not finished, but it was paid for.
         verdict = exhausted or stop(row)
