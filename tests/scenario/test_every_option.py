@@ -44,7 +44,7 @@ stop: {rounds: 2}
 PLACES = {
     "Scenario": "", "RadioSpec": "radio", "DownlinkSpec": "radio.downlink", "LossSpec": "radio.loss", "TraceSpec": "radio.trace",
     "PowerControlSpec": "radio.power_control", "CellSpec": "cell", "DeviceSpec": "devices.0", "ServerSpec": "server", "D2dSpec": "d2d", "FedcsSpec": "server.fedcs", "OortSpec": "server.oort",
-    "TrainSpec": "train", "StopSpec": "stop", "Target": "stop.target", "Decay": "policies.0.eta",
+    "TrainSpec": "train", "CompressSpec": "train.compress", **dict.fromkeys(("Identity", "Quantise", "Dithering", "RandK", "TopK"), "train.compress.up"), "StopSpec": "stop", "Target": "stop.target", "Decay": "policies.0.eta",
     **dict.fromkeys(("LogDistance", "Uma", "Umi", "Inh"), "radio.path_loss"),
     **dict.fromkeys(("Rayleigh", "Rician"), "radio.fading"),
     **dict.fromkeys(("Ring", "Torus", "Complete", "ErdosRenyi", "WithinDistance"), "d2d.topology"),
@@ -102,6 +102,8 @@ GIVEN = {
     "ShardsSpec": {"partition": {"name": "shards"}}, "MlpSpec": {"model": {"name": "mlp"}},
     "ResNet18LastSpec": {"model": {"name": "resnet18_last"}, "data": {"name": "fashion_mnist"}},
     "ModuleSpec": {"model": {"name": "module", "module": "learning_modules:Small"}},
+    "Quantise": {"train.compress.up": {"name": "quantise"}}, "Dithering": {"train.compress.up": {"name": "dithering"}},
+    "RandK": {"train.compress.up": {"name": "rand_k", "share": 0.1}}, "TopK": {"train.compress.up": {"name": "top_k", "share": 0.1}},
     "Target": {"stop": {"rounds": 4, "target": {"accuracy": 0.15, "metric": "worst"}}},
     "FedcsSpec": {"server.selector": "fedcs"}, "OortSpec": {"server.selector": "oort", **LONG, "policies.0.m": 2},
     "D2dSpec": PEERS, "ErdosRenyi": {**PEERS, "d2d.topology": {"name": "erdos_renyi", "probability": 0.4}}, "WithinDistance": {**PEERS, "d2d.topology": {"name": "distance", "within": 600}},
@@ -164,7 +166,8 @@ CASES: dict[str, Case] = {
     "MlpSpec.hidden": Case([8, 8]), "ResNet18LastSpec.size": Case(32, slow=True),
     "ModuleSpec.module": Case("learning_modules:Plain"), "ModuleSpec.arguments": Case({"width": 9}),
     "ModuleSpec.folder": Case("modules b", {"model": {"name": "module", "module": "brought:Model", "folder": "modules a"}}),
-    "TrainSpec.batch": Case(8), "TrainSpec.dtype": Case(), "TrainSpec.replacement": Case(True), "TrainSpec.quantise": Case(),
+    "TrainSpec.batch": Case(8), "TrainSpec.dtype": Case(), "TrainSpec.replacement": Case(True), "CompressSpec.up": Case({"name": "quantise"}), "CompressSpec.down": Case({"name": "quantise"}),
+    "Quantise.bits": Case(), "Dithering.levels": Case(3), "RandK.share": Case(0.3), "TopK.share": Case(0.3),
     "TrainSpec.device": Case("cuda", refused="no CUDA device"), "TrainSpec.gradients": Case("vmap", {"model": {"name": "mlp"}}),
     # stop
     "StopSpec.rounds": Case(3), "StopSpec.target": Case({"accuracy": 0.01}), "StopSpec.at_target": Case(False, {"stop.target": {"accuracy": 0.01}}),
@@ -199,6 +202,10 @@ CASES: dict[str, Case] = {
     **{f"{kind}.weights": Case() for kind in SERVERS}, "FedAvgM.beta": Case(0.5),
     **{f"{kind}.{name}": Case(value) for kind in SERVERS[1:] for name, value in {"b1": 0.5, "eps": 0.1, "v_0": 0.1}.items()},
     **{f"{kind}.b2": Case(0.5) for kind in SERVERS[2:]},
+    **{f"{kind}.{name}": Case(value) for kind in ("SCALLION", "SCAFCOM") for name, value in {"eta_l": 0.01, "eta_g": 0.5, "compress": {"name": "rand_k", "share": 0.2}}.items()},
+    "SCALLION.alpha": Case(0.5), "SCAFCOM.beta": Case(0.5),
+    "IFCA.eta": Case(0.01), "IFCA.k": Case(3), "IFCA.apart": Case(0.1),
+    **{f"FedRobust.{name}": Case(value) for name, value in {"eta": 0.01, "affine": None, "eta_delta": 0.1, "eta_lambda": 0.01, "lambda_0": 0.2, "lambda_1": 1.0}.items()},
     "Decay.start": Case(0.01), "Decay.power": Case(1.0, {"policies.0.eta.after": 1}), "Decay.after": Case(1),
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ from wflsim.cli.interrupt import interruptible
 from wflsim.cli.options import DataDir, FormerEngine, Overrides, PoolName, ScenarioFile, check_pool, use_data
 
 
-def tune(
+def tune(  # one parameter for each argument and option
     scenario: ScenarioFile,
     target: Annotated[float | None, typer.Option(help="Accuracy to reach, e.g. 0.8; default stop.target.")] = None,
     metric: Annotated[str | None, typer.Option(help="worst or average.")] = None,

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class State:
+    """What the nodes hold together."""
+
     w: Tensor
     """[N, P]: theta_i, the model of each node."""
 

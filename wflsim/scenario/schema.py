@@ -94,6 +94,9 @@ class Scenario(WorldSpec):
                     graph_of(self, self.clients, seed)
             except ScenarioError as error:
                 findings.append((("d2d", "topology"), str(error).removeprefix("d2d.topology: ")))
+        if self.train.compress.up.name != "identity" and all(hasattr(policy, "compress") for policy in self.policies):
+            words = "has no effect: every policy here compresses what it sends by its own key compress; remove it"
+            findings.append((("train", "compress", "up"), words))
         if len(set(self.seeds)) < len(self.seeds):
             findings.append((("seeds",), "the same seed is given twice"))
         if self.stop.rounds < self.evaluate_every:
@@ -105,8 +108,8 @@ class Scenario(WorldSpec):
 
     @property
     def labels(self) -> list[str]:
-        """Name of each policy in folders and tables."""
-        return [slug(policy.label or policy.name) for policy in self.policies]
+        """Name of each policy in folders and tables: its label, else its name, of which a path is left away."""
+        return [slug(policy.label or policy.name.rpartition(":")[2]) for policy in self.policies]
 
     @property
     def world(self) -> WorldSpec:

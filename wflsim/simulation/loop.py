@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wflsim.errors import Exhausted, ReplayRefused
-from wflsim.exchange import Draw, Edges, Neighbours, Order, Outcome, Reports, Until, Weights
+from wflsim.exchange import Draw, Edges, Order, Outcome, Until, Weights
 from wflsim.learning.metrics import metrics
 from wflsim.policies.sampling import pick
-from wflsim.records import ClientRow, Evaluation, FinishedRound, Leg, RoundRow, Step, TraceRound
+from wflsim.records import ClientRow, Evaluation, FinishedRound, Leg, Neighbours, Reports, RoundRow, Step, TraceRound
 from wflsim.rng import stream
 from wflsim.world.access.graph import ring
 
