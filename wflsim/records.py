@@ -67,6 +67,8 @@ class RoundRow(NamedTuple):
     worst10: float | None
     jain: float | None
     loss: float | None
+    planned_s: float | None = None
+    """Duration that the selector has planned for the round's last phase; empty if it plans none. 0: nobody fitted."""
 
 
 class ClientRow(NamedTuple):
@@ -124,6 +126,15 @@ class Step(NamedTuple):
     def transfers(self) -> int:
         """How many deliveries the step asks for: one per order, or one per link."""
         return len(self.edges) if self.kind == "gossip" else len(self.orders)
+
+
+class Neighbours(NamedTuple):
+    """A question to the carrier before the nodes of a gossip work: who are neighbours? Answered by `Edges`."""
+
+
+class Reports(NamedTuple):
+    """A question to the carrier before clients work: shall those that train report their loss with the upload? A report
+    is one scalar, and it is paid."""
 
 
 class TraceRound(NamedTuple):

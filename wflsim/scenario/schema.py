@@ -75,6 +75,9 @@ class Scenario(WorldSpec):
         for i, (policy, label) in enumerate(zip(self.policies, self.labels, strict=True)):
             if (policy.m or 0) > self.clients:
                 findings.append((("policies", i, "m"), f"draws {policy.m} of only {self.clients} clients"))
+            if policy.asynchronous and self.server.selector == "fedcs":
+                words = f"fedcs plans phases, and {label} is asynchronous and has none; choose another selector"
+                findings.append((("server", "selector"), words))
             for key in ("scheme", "sampling"):
                 default = getattr(type(policy).model_fields.get(key), "default", None)
                 if getattr(policy, key, default) != default and (chooser := self.server.chooser):
