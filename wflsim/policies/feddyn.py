@@ -11,19 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Policy, Rng, Round, Step, average_models, received, sum_of_updates
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from wflsim.policies.base import Policy, Rng, Round, Step, Tensor, average_models, received, sum_of_updates
 
 
 @dataclass(frozen=True)
 class State:
+    """What the server remembers: the model w and the correction c = mean of the g_i."""
+
     w: Tensor
     c: Tensor
     N: int
@@ -77,7 +76,7 @@ class FedDyn(Policy):
         for _ in range(self.tau):
             # y <- y - eta (grad - g + mu (y - w)), gathered around the anchor w + g/mu to save passes over memory
             me.descend(y, self.eta, anchor, pull=self.eta * self.mu)
-        y = me.sent(y)
+        y = me.sent(y, near=w)
         if not self.freeze_g:
             me.memory["g"] = g - self.mu * (y - w)
         return {"y": y}

@@ -9,14 +9,16 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from wflsim.errors import ScenarioError
-from wflsim.scenario.allowed import Place, is_spec, keys, names_of, places_at, without_tags, words
+from wflsim.scenario.allowed import Place, doors, is_spec, keys, names_of, places_at, without_tags, words
 from wflsim.scenario.source import Source, dotted
 from wflsim.spec import Means
 from wflsim.units import SHARE_WORDS
 
 MAX_SHOWN = 20
-RENAMED = {"kind": "name", "engine": "gradients"}
+RENAMED = {"kind": "name", "engine": "gradients", "quantise": "compress"}
 """Old spellings of keys, each with the new one. They are refused, because two spellings would become two regimes."""
+REWRITTEN = {"quantise": "rename it and write {up: {name: quantise, bits: 8}, down: {name: quantise, bits: 8}}"}
+"""What to do about an old key whose value is spelled otherwise, too."""
 
 
 class Inconsistent(ValueError):
@@ -90,15 +92,16 @@ def sentence(finding: Mapping[str, Any], path: tuple[str | int, ...], value: Any
         return f"needs the key 'name' to say which kind it is; got {shown(value)}; {_must(places)}"
     names = _names(places)
     if kind.startswith("union_tag") and path[-1:] == ("name",) and not isinstance(value, str):
-        return f"got {shown(value)}; must be one of {', '.join(names)}"
+        return f"got {shown(value)}; must be one of {', '.join(names)}{_own(places)}"
     if isinstance(value, str) and names:
-        return f"got {shown(value)}{nearest(value, names)} Allowed: {', '.join(names)}"
+        return f"got {shown(value)}{nearest(value, names)} Allowed: {', '.join(names)}{_own(places)}"
     return f"got {shown(value)}; {_must(places)}{_cure(places, value)}"
 
 
 def _renamed(path: tuple[str | int, ...]) -> str:
     """The answer to a key in its old spelling."""
-    return f"it is called {dotted((*path[:-1], RENAMED[str(path[-1])]))} now; rename it"
+    key = str(path[-1])
+    return f"it is called {dotted((*path[:-1], RENAMED[key]))} now; {REWRITTEN.get(key, 'rename it')}"
 
 
 def _must(places: Sequence[Place]) -> str:
@@ -126,7 +129,12 @@ def _names(places: Sequence[Place]) -> list[str]:
             found += map(str, get_args(place.annotation))
         elif place.annotation is not type(None):
             return []
-    return found
+    return found + [name for door in doors(places) for name in door.announced()]
+
+
+def _own(places: Sequence[Place]) -> str:
+    """How to name a class of one's own, where one may stand."""
+    return "".join(f"; or the file of a {door.what} of your own: ./mine.py:Mine" for door in doors(places))
 
 
 def nearest(given: str, allowed: Sequence[str]) -> str:
