@@ -53,7 +53,7 @@ for row in ranked(rows):
 
 for pair in against_best(rows, results.runs, has_target=True):
     if pair.best_missed or pair.other_missed:
-        print(f"{pair.best} against {pair.other}: the other missed the target on {pair.other_missed} of {pair.common} seeds")
+        print(f"{pair.best} against {pair.other}, which missed on {pair.other_missed} of {pair.common} seeds")
     else:
         apart = "told apart" if pair.told_apart else "not told apart"
         saved = f"{pair.saved.mean:.0%} [{pair.saved.low:.0%}, {pair.saved.high:.0%}]"

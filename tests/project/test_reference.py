@@ -21,6 +21,7 @@ sys.path.append(str(ROOT / "docs/_ext"))
 
 import wflsim_reference  # noqa: E402
 from wflsim_reference import commands, policies, scenario, tables  # noqa: E402
+from wflsim_reference.dead_links import dead_links  # noqa: E402
 
 
 @pytest.mark.parametrize("room", [scenario, policies, tables, commands], ids=lambda room: room.__name__.split(".")[-1])
@@ -98,3 +99,9 @@ def test_no_meaning_is_of_a_column_that_is_not_written(folders):
     idle = {("world.csv", "tail_j"), ("world.csv", "idle_j")}  # only where somebody waits, or a radio stays awake
     for name, columns in DERIVED.items():
         assert {(name, column) for column in columns} - {(name, column) for column in written[name]} <= idle
+
+
+def test_a_dead_link_of_the_site_is_found(tmp_path):
+    (tmp_path / "a.html").write_text('<h1 id="top"></h1><a href="b.html#here">b</a><a href="#top">t</a><a href="https://x.org/y">x</a>')
+    (tmp_path / "b.html").write_text('<p id="here"></p><a href="a.html#nowhere">a</a><img src="c.png"><a href="d/">d</a>')
+    assert dead_links(tmp_path) == ["b.html -> a.html#nowhere", "b.html -> c.png", "b.html -> d/"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wflsim_reference import commands, models, policies, scenario, tables, validation
+from wflsim_reference.dead_links import dead_links
 from wflsim_reference.links import copy_linked, point_outside, root_pages
 
 if TYPE_CHECKING:
@@ -35,11 +36,18 @@ def write_pages(folder: Path) -> None:
             path.unlink()
 
 
+def refuse_dead_links(app: Sphinx, error: Exception | None) -> None:
+    """End the build with an error if a link of the site leads nowhere."""
+    if error is None and app.builder.name == "html" and (dead := dead_links(Path(app.outdir))):
+        raise RuntimeError("dead links:\n" + "\n".join(dead))
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.connect("builder-inited", lambda app: write_pages(Path(app.srcdir) / "reference"), priority=100)
     app.connect("source-read", point_outside)
     app.connect("build-finished", copy_linked)
+    app.connect("build-finished", refuse_dead_links, priority=900)
     return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}
 
 
