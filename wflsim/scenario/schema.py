@@ -102,6 +102,9 @@ class Scenario(WorldSpec):
                     graph_of(self, self.clients, seed)
             except ScenarioError as error:
                 findings.append((("d2d", "topology"), str(error).removeprefix("d2d.topology: ")))
+        if self.train.compress.up.name != "identity" and all(hasattr(policy, "compress") for policy in self.policies):
+            words = "has no effect: every policy here compresses what it sends by its own key compress; remove it"
+            findings.append((("train", "compress", "up"), words))
         if len(set(self.seeds)) < len(self.seeds):
             findings.append((("seeds",), "the same seed is given twice"))
         if self.stop.rounds < self.evaluate_every:
