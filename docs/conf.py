@@ -31,7 +31,7 @@ extensions = [
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_ext", "examples", "**/README.md"]
 suppress_warnings = ["config.cache"]
-nitpicky = False
+highlight_language = "none"  # equations and trees stand in plain fences
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3

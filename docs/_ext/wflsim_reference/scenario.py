@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from wflsim.scenario.allowed import Place, alternatives, items, names_of, of_field, specs_in, words
 from wflsim.scenario.schema import Scenario
 from wflsim.spec import Choices, Means, Spec, first_paragraph
+from wflsim.units import ratio_to_db
 from wflsim_reference.markdown import code, docstring, prose, table
 
 ELSEWHERE = ("policies",)
@@ -56,11 +57,12 @@ def default(field: FieldInfo) -> str:
     """The default as a scenario would write it."""
     if field.is_required():
         return "required"
-    value = field.get_default(call_default_factory=True)
-    return code(_written(value))
+    return code(_written(field.get_default(call_default_factory=True), unit(field)))
 
 
-def _written(value: Any) -> str:
+def _written(value: Any, unit: str = "") -> str:
+    if isinstance(value, float) and unit:
+        return f"{ratio_to_db(value):.6g} dB" if unit.startswith("dB") else f"{value:.6g} {unit}"
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -69,7 +71,7 @@ def _written(value: Any) -> str:
         name = getattr(value, "name", None)
         return f"{{name: {name}}}" if isinstance(name, str) and name in names_of(type(value)) else "{}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_written, value)) + "]"
+        return "[" + ", ".join(_written(item, unit) for item in value) + "]"
     if isinstance(value, float):
         return f"{value:.6g}"
     return str(value) if value != "" else "''"
