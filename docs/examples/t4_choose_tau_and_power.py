@@ -9,15 +9,18 @@ tune`` answers it for every regime, and says how sure the answer is.
 # %%
 # Candidates for tau, and two radios: a poor one, in which uploads are dear, and a good one.
 
+import subprocess
+import sys
 from pathlib import Path
 from tempfile import mkdtemp
 
+import pandas as pd
+import yaml
+
 import wflsim
-from wflsim.tune.folder import tables, tune
-from wflsim.tune.words import answer
 
 place = Path(mkdtemp())
-scenario = wflsim.load({
+scenario = {
     "name": "tau",
     "clients": 8,
     "seeds": 3,
@@ -28,22 +31,23 @@ scenario = wflsim.load({
     "devices": {"frequency": "1 GHz", "cycles_per_sample": 1e7},
     "stop": {"rounds": 80, "target": {"metric": "average", "accuracy": 0.88, "window": 5}},
     "sweep": {"grid": {"radio.snr": ["-10 dB", "20 dB"]}},
-    "tune": {"tau": [2, 5, 10, 20], "objective": "energy"},
-})  # fmt: skip
-folder, found = tune(scenario, place / "tau")
-print(answer(found))
+}
+(place / "tau.yaml").write_text(yaml.safe_dump(scenario))
+command = ["tune", "tau.yaml", "--tau", "2,5,10,20", "--objective", "energy", "--out", "answer"]
+_ = subprocess.run([sys.executable, "-m", "wflsim", *command], cwd=place, check=True, capture_output=True)
+print((place / "answer/answer.txt").read_text())
 
 # %%
 # The map has a line per regime. ``within5`` are the values of tau that cost at most 5 % more than the best: optima are
 # flat. ``cost_unseen`` is judged on seeds that did not choose the winner.
 
-table = tables(found)
-table["map.csv"][["radio.snr", "tau_star", "cost", "cost_low", "cost_high", "p_best", "within5", "cost_unseen"]]
+choices = pd.read_csv(place / "answer/map.csv")
+choices[["radio.snr", "tau_star", "cost", "cost_low", "cost_high", "p_best", "within5", "cost_unseen"]]
 
 # %%
 # All candidates in the first regime:
 
-costs = table["costs.csv"]
+costs = pd.read_csv(place / "answer/costs.csv")
 costs[costs["regime"] == 0][["tau", "cost", "cost_low", "cost_high", "p_reach", "p_best"]]
 
 # %%
@@ -54,11 +58,10 @@ power = wflsim.load(scenario, [
     "sweep={grid: {radio.power: [1 mW, 10 mW, 100 mW, 1 W]}}",
     "radio.path_loss=log_distance",
     "policies.0.tau=5",
-    "tune=null",
 ])  # fmt: skip
 summary = wflsim.run_sweep(power, place / "power").summary
 summary[["radio.power", "p_reach", "energy_j", "time_s"]]
 
 # %%
-# More power saves time; whether it saves energy depends on what the rest of the device draws meanwhile
-# (``devices.circuit_power``, ``devices.idle_power``). In a shell: ``wflsim tune FILE --tau 2,5,10,20``.
+# Whether more power saves energy depends on what the rest of the device draws meanwhile (``devices.circuit_power`` and
+# its neighbours in :doc:`/reference/scenario/devices`). The answer is also a page: ``answer/report.html``.

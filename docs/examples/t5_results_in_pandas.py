@@ -27,7 +27,7 @@ wflsim.run(
         "model": {"name": "linear"},
         "policies": [{"name": "fedavg", "m": 5, "tau": 5, "eta": 0.1}],
         "radio": {"snr": ["0 dB", "5 dB", "10 dB", "15 dB"], "bandwidth": "100 kHz"},
-        "devices": {"spread": 0.6, "idle_power": "50 mW"},
+        "devices": {"spread": 0.6},
         "server": {"deadline": "4 s"},
         "stop": {"rounds": 25},
     },

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 import wflsim
+from wflsim.cli.main import app
 from wflsim.results.columns import DERIVED, meaning, written_tables
 from wflsim.scenario.schema import Scenario
-from wflsim.tune.folder import tune
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "docs/_ext"))
@@ -41,6 +41,7 @@ def test_every_key_policy_column_and_command_stands_on_a_page():
     for path, spec in [block for found in scenario.top_blocks().values() for block in found]:
         for key in spec.model_fields:
             assert f"`{key}`" in pages[f"scenario/{path.split('.')[0]}.md"], (path, key)
+    assert "raspberry_pi_4" in pages["devices.md"]
     for policy in policies.POLICIES:
         assert f"policies/{policies.name_of(policy)}.md" in pages
     for name in commands.commands():
@@ -72,7 +73,8 @@ def folders(tmp_path_factory):
     wflsim.run(small, place / "run", workers=1)
     swept = {**small, "sweep": {"grid": {"radio.snr": ["0 dB", "10 dB"]}}}
     wflsim.run_sweep(swept, place / "sweep", workers=1)
-    tune(wflsim.load({**swept, "tune": {"tau": [1, 2]}}), place / "tune", workers=1)
+    (place / "swept.yaml").write_text(yaml.safe_dump(swept))
+    app(["tune", str(place / "swept.yaml"), "--tau", "1,2", "--out", str(place / "tune"), "--workers", "1"], standalone_mode=False)
     if before is None:
         del os.environ["WFLSIM_STORE"]
     else:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
+import inspect
+import pkgutil
 import sys
-from typing import Any
 
 from wflsim.cli.catalogue import groups
 from wflsim.scenario.allowed import names_of
 from wflsim.spec import first_paragraph
-from wflsim.world.fleet import profiles
+from wflsim.world import fleet
 from wflsim_reference.markdown import code, docstring, prose, table
 from wflsim_reference.scenario import top_blocks
 
@@ -36,7 +39,7 @@ def _page(title: str, keys: tuple[str, ...], what: str) -> str:
             rows = [[code(entry.name), prose(entry.what)] for entry in group.entries]
             parts += [f"## `{group.key}`\n", f"Written `{group.example}`.\n", table(["choice", "what it is"], rows)]
     if "devices" in keys:
-        parts += ["## Device profiles\n", docstring(profiles.__doc__ or ""), _profiles()]
+        parts += ["## Named devices\n", *_named_devices()]
     parts += ["## Notes and sources by module\n"]
     parts += [f"### `{module}`\n\n{_about(module, keys)}" for module in _modules(keys)]
     return "\n".join(parts)
@@ -55,14 +58,19 @@ def _about(module: str, keys: tuple[str, ...]) -> str:
     return docstring(sys.modules[module].__doc__ or "") + "\n" + table(["block", "what it is"], rows)
 
 
-def _profiles() -> str:
-    """Every profile with the keys that it fills in."""
-    rows = [[code(str(name)), _filled(keys)] for name, keys in profiles.PROFILES.items()]
-    return "\n" + table(["profile", "keys that it fills in"], rows)
+def _named_devices() -> list[str]:
+    """The tables of named devices, which are dictionaries of keys in the modules of the fleet, as they stand there.
 
-
-def _filled(keys: Any) -> str:
-    found = keys if isinstance(keys, dict) else getattr(keys, "keys", {})
-    return ", ".join(f"`{key}: {value}`" for key, value in found.items()) or "none: the defaults of every key"
-
-
+    Their comments say where each figure comes from, so the source itself is shown.
+    """
+    found = []
+    for info in pkgutil.iter_modules(fleet.__path__):
+        module = importlib.import_module(f"{fleet.__name__}.{info.name}")
+        source = inspect.getsource(module)
+        for node in ast.parse(source).body:
+            name = getattr(getattr(node, "target", None), "id", "")
+            value = getattr(module, name, None) if name.isupper() else None
+            if isinstance(value, dict) and value and all(isinstance(keys, dict) for keys in value.values()):
+                text = ast.get_source_segment(source, node)
+                found += [f"### `{module.__name__}`\n", docstring(module.__doc__ or ""), f"```python\n{text}\n```\n"]
+    return found
