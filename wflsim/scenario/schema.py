@@ -24,7 +24,18 @@ SEEDS = "a number of seeds from 1 to 10000, or a list of so many different seeds
 
 
 class Scenario(WorldSpec):
-    """One experiment: how many clients, what they learn, behind which radio, under which policies."""
+    """One experiment: how many clients, what they learn, behind which radio, under which policies.
+
+    Made by `wflsim.load`, frozen, in SI units; its keys are attributes. `labels` are the policies' names in tables.
+
+    >>> import wflsim
+    >>> scenario = wflsim.load({
+    ...     "name": "small", "clients": 4, "seeds": 2, "data": {"name": "digits"}, "partition": {"alpha": 0.5},
+    ...     "model": {"name": "linear"}, "policies": [{"name": "fedavg", "m": 2}], "stop": {"rounds": 3},
+    ... })
+    >>> scenario.seeds, scenario.labels, scenario.stop.rounds
+    ((0, 1), ['fedavg'], 3)
+    """
 
     name: Annotated[str, Field(min_length=1, max_length=80)]
     """Name of the scenario, in tables and in the name of its run folder."""
