@@ -6,6 +6,7 @@ A policy's `round` is a generator. It yields requests and resumes with their ans
     Gather([Ask, ...])       ->  the replies that arrived, in cohort order, possibly none
     Send(Ask)                ->  None; the order is on its way
     Receive()                ->  the next Reply, or Lost
+    Gossip(Ask)              ->  Met: what every node sent and which neighbours heard it (there is no server)
 
 Nothing here knows torch, a clock or a radio. Payload items are tensors (anything with a `shape`), numbers, or `Coded`.
 
@@ -126,7 +127,38 @@ class Lost:
     fate: Fate
 
 
-Request = Draw | Gather | Send | Receive
+@dataclass(frozen=True, slots=True)
+class Gossip:
+    """Let all nodes work and send what comes out to their neighbours in the graph, device to device, without a server.
+
+    The ask's `shared` and `each` stay empty: a node starts from what it has.
+    """
+
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Which nodes are neighbours? Asked of the carrier before the nodes of a Gossip work; answered by `Edges`."""
+
+
+Edges = tuple[tuple[int, int], ...]
+"""Directed links (sender, receiver) of the graph of peers, sorted; each link is there in both directions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What came of a Gossip."""
+
+    sent: Mapping[int, Reply]
+    """What each node sent, by its number; nodes that did not finish computing are missing."""
+    edges: Edges
+    """All links of the graph, those on which something was lost included."""
+    heard: frozenset[tuple[int, int]]
+    """Links (sender, receiver) on which it arrived and counts."""
+
+
+Request = Draw | Gather | Send | Receive | Gossip
 
 
 class Order(NamedTuple):
@@ -154,6 +186,8 @@ class Outcome(NamedTuple):
     fate: Fate
     computed: bool
     """The device finished computing, so what it keeps for itself is kept, whether or not the upload arrived."""
+    peer: int | None = None
+    """The neighbour to whom it was sent, device to device; None: to the server."""
 
 
 class Keep(Protocol):

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from wflsim.errors import StoreError
-from wflsim.exchange import Order, Until
+from wflsim.exchange import Edges, Order, Until
 from wflsim.files import Damaged, Mark, new_hash
 
 Activity = Literal["receive", "compute", "transmit", "idle", "tail"]
@@ -42,6 +42,9 @@ class Leg(NamedTuple):
     """What the paper's formula charges: main-phase compute, and power x paper bits / rate."""
     outcome: str = "ok"
     """ok, or why the activity was in vain or cut short: lost, late, outage, dead, dropped."""
+    peer: int | None = None
+    """Device to device: the neighbour from which the client received, or to which it sent alone. Empty: the server,
+    or a broadcast to all neighbours."""
 
 
 class RoundRow(NamedTuple):
@@ -77,6 +80,10 @@ class ClientRow(NamedTuple):
     """Number of the group whose model the client has, where a policy groups clients; empty before it is known."""
     since: int | None = None
     """The round in which the client came into that group, or the group was split off."""
+    mean_accuracy: float | None = None
+    """Accuracy of the network's mean model on the client's test samples, where a policy has no server."""
+    apart: float | None = None
+    """Euclidean distance of the client's model from the network's mean model, where a policy has no server."""
 
 
 class Evaluation(NamedTuple):
@@ -87,14 +94,23 @@ class Evaluation(NamedTuple):
     lam: list[float] | None
     cluster: list[int | None] | None = None
     since: list[int | None] | None = None
+    mean_accuracy: list[float | None] | None = None
+    apart: list[float] | None = None
 
 
 class Step(NamedTuple):
-    """One request to the world: a gather of orders, a send, or (no orders) a receive."""
+    """One request to the world: a gather of orders, a send, (no orders) a receive, or a gossip along edges."""
 
-    kind: Literal["gather", "send", "receive"]
+    kind: Literal["gather", "send", "receive", "gossip"]
     orders: list[Order]
     until: Until | None
+    edges: Edges = ()
+    """Links (sender, receiver) along which a gossip sends; else none."""
+
+    @property
+    def transfers(self) -> int:
+        """How many deliveries the step asks for: one per order, or one per link."""
+        return len(self.edges) if self.kind == "gossip" else len(self.orders)
 
 
 class TraceRound(NamedTuple):
@@ -119,7 +135,9 @@ class FinishedRound(NamedTuple):
 def trace_to_json(entry: TraceRound) -> str:
     """One line of `trace.jsonl`."""
     steps = [
-        [step.kind, [list(order) for order in step.orders], _until_to_list(step.until)] for step in entry.steps
+        [step.kind, [list(order) for order in step.orders], _until_to_list(step.until)]
+        + ([step.edges] if step.edges else [])
+        for step in entry.steps
     ]
     evaluation = None if entry.evaluation is None else list(entry.evaluation)
     return json.dumps([entry.round, steps, evaluation], separators=(",", ":"))
@@ -131,7 +149,15 @@ def trace_from_json(line: str) -> TraceRound:
         number, steps, evaluation = json.loads(line)
         return TraceRound(
             number,
-            [Step(kind, [Order(*order) for order in orders], _until_from_list(until)) for kind, orders, until in steps],
+            [
+                Step(
+                    kind,
+                    [Order(*order) for order in orders],
+                    _until_from_list(until),
+                    tuple((sender, receiver) for along in edges for sender, receiver in along),
+                )
+                for kind, orders, until, *edges in steps
+            ],
             None if evaluation is None else Evaluation(*evaluation),
         )
     except (ValueError, TypeError) as error:
@@ -148,6 +174,8 @@ def _until_from_list(fields: list[Any] | None) -> Until | None:
 
 TABLES: dict[str, type[tuple[Any, ...]]] = {"rounds.csv": RoundRow, "clients.csv": ClientRow, "legs.csv": Leg}
 TRACE = "trace.jsonl"
+ELSEWHERE = "make room for it, or name another folder with --out"
+"""What to do where no results can be written."""
 
 
 class Tables:
@@ -170,14 +198,9 @@ class Tables:
             header = ",".join(getattr(kind, "_fields")) + "\n" if kind and marks is None else ""  # noqa: B009
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                with (folder / name).open("ab") as file:
-                    file.truncate(self._sizes[name])
-                    self._append(file, name, header)
             except OSError as error:
-                raise StoreError(
-                    f"cannot write results in {folder / name}: {error.strerror or error}; make room for it, or name "
-                    f"another folder with --out"
-                ) from error
+                raise StoreError(f"cannot make {folder}: {error.strerror or error}; {ELSEWHERE}") from error
+            self._append(name, header, ELSEWHERE)
 
     def append(self, finished: FinishedRound) -> None:
         """Append one round to every table, unless it is there already."""
@@ -190,24 +213,24 @@ class Tables:
             "legs.csv": csv_lines(finished.legs),
             TRACE: trace_to_json(finished.trace) + "\n",
         }
+        cure = f"rounds before {number} are safe, the same command goes on from the last checkpoint"
         for name, text in texts.items():
-            try:
-                with (self.folder / name).open("ab") as file:
-                    self._append(file, name, text)
-            except OSError as error:
-                raise StoreError(
-                    f"cannot write {self.folder / name}: {error.strerror or error}; rounds before {number} are "
-                    f"safe, the same command goes on from the last checkpoint"
-                ) from error
+            self._append(name, text, cure)
         self.held = number + 1
 
     def marks(self) -> dict[str, Mark]:
         """Size and checksum of every file now: for a checkpoint, and for the seal when the run has ended."""
         return {name: Mark(size, self._hashes[name].hexdigest()) for name, size in self._sizes.items()}
 
-    def _append(self, file: BinaryIO, name: str, text: str) -> None:
-        body = text.encode()
-        file.write(body)
+    def _append(self, name: str, text: str, cure: str) -> None:
+        """Append to a file, and cut off first what a process that died left behind its mark."""
+        path, body = self.folder / name, text.encode()
+        try:
+            with path.open("ab") as file:
+                file.truncate(self._sizes[name])
+                file.write(body)
+        except OSError as error:
+            raise StoreError(f"cannot write {path}: {error.strerror or error}; {cure}") from error
         self._hashes[name].update(body)
         self._sizes[name] += len(body)
 

@@ -49,7 +49,7 @@ def _every_command(
 
 
 @app.command()
-def run(
+def run(  # one parameter for each argument and option
     scenario: ScenarioFile,
     out_dir: Annotated[Path | None, typer.Option("--out", help="Where results go; default runs/NAME.")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of Monte-Carlo seeds instead of the file's.")] = None,
@@ -71,14 +71,14 @@ def run(
     from wflsim.experiments.run import run as run_scenario
     from wflsim.results.store import Store
     from wflsim.scenario import load, slug
-    from wflsim.world.spec import remarks
+    from wflsim.scenario.remarks import remarks
 
     loaded = load(scenario, [*(overrides or []), *([f"seeds={seeds}"] if seeds else [])])
     folder = out_dir or RUNS / slug(loaded.name)
     console = err if as_json else out
     check_pool(pool, engine)
     console.print(f"results: {folder}", markup=False, highlight=False)
-    for remark in remarks(loaded.world):
+    for remark in remarks(loaded):
         console.print(remark, markup=False, highlight=False)
     if loaded.sweep is not None:
         from wflsim.cli.sweep import sweep

@@ -14,7 +14,7 @@ from wflsim.cli.interrupt import interruptible
 from wflsim.cli.options import DataDir, FormerEngine, Overrides, PoolName, ScenarioFile, check_pool, use_data
 
 
-def tune(
+def tune(  # one parameter for each argument and option
     scenario: ScenarioFile,
     target: Annotated[float | None, typer.Option(help="Accuracy to reach, e.g. 0.8; default stop.target.")] = None,
     metric: Annotated[str | None, typer.Option(help="worst or average.")] = None,
@@ -34,7 +34,7 @@ def tune(
     from wflsim.cli.report import leave_report
     from wflsim.experiments.run import RUNS
     from wflsim.scenario import load, slug
-    from wflsim.world.spec import remarks
+    from wflsim.scenario.remarks import remarks
 
     check_pool(pool, engine)
     given = {"stop.target.accuracy": target, "stop.target.metric": metric, "tune.objective": objective}
@@ -45,7 +45,7 @@ def tune(
     folder = out_dir or RUNS / f"{slug(loaded.name)}-tune"
     console = Console(stderr=True) if as_json else Console()
     console.print(f"results: {folder}", markup=False, highlight=False)
-    for remark in remarks(loaded.world):
+    for remark in remarks(loaded):
         console.print(remark, markup=False, highlight=False)
 
     from wflsim.cli.progress import shown

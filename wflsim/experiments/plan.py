@@ -12,10 +12,11 @@ from functools import cached_property
 from wflsim.errors import ReplayRefused
 from wflsim.experiments.regimes import Regime
 from wflsim.policies.base import Policy
-from wflsim.results.digest import learning_digest, run_digest
+from wflsim.results.digest import brought_code, learning_digest, run_digest
 from wflsim.scenario import Scenario
+from wflsim.simulation.loop import Instant
 from wflsim.simulation.replay import refuse_inexact
-from wflsim.world.spec import WorldSpec, influences
+from wflsim.world.spec import WorldSpec, graph_of, influences
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,11 @@ class Run:
     def learning(self) -> str:
         """Digest of everything that can change the learning: address of the trace in the store."""
         return learning_digest(self.scenario, self.policy, self.seed)
+
+    @cached_property
+    def code(self) -> dict[str, str]:
+        """Digests of the code that the user brings for this run: a policy's, a model's; mostly empty."""
+        return brought_code(self.scenario, self.policy)
 
     @cached_property
     def digest(self) -> str:
@@ -78,3 +84,9 @@ def why_live(world: WorldSpec, policy: Policy) -> str | None:
     except ReplayRefused as refusal:
         return str(refusal)
     return None
+
+
+def without_time(scenario: Scenario, policy: Policy, seed: int) -> Instant:
+    """A carrier without time for the clients of a scenario, with its graph of peers where the policy has no server."""
+    edges = graph_of(scenario.world, scenario.clients, seed) if policy.decentralised else None
+    return Instant(scenario.clients, edges)

@@ -21,8 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies import fedavg
-from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, average_models, received
+from wflsim.policies.base import Coefficient, ModelAndCounts, Policy, Rng, Round, Step, average_models, received
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,13 +49,13 @@ class FedRobust(Policy):
     lambda_1: Coefficient = 2.0
     """Penalty on the squared distance of Lambda from the identity."""
 
-    def start(self, w: Tensor, d: Sequence[int]) -> fedavg.State:
-        return fedavg.State(w, tuple(d))
+    def start(self, w: Tensor, d: Sequence[int]) -> ModelAndCounts:
+        return ModelAndCounts(w, tuple(d))
 
-    def round(self, x: fedavg.State, s: int, rng: Rng) -> Round[fedavg.State]:
+    def round(self, x: ModelAndCounts, s: int, rng: Rng) -> Round[ModelAndCounts]:
         D, a = yield Draw(self.m or len(x.d))
         got = yield Gather([Ask(D, self.local_steps, shared={"w": x.w}, models_up=1)])
-        return fedavg.State(average_models(received(got, "w"), got, "y", a), x.d) if got else x
+        return ModelAndCounts(average_models(received(got, "w"), got, "y", a), x.d) if got else x
 
     def local_steps(self, me: Me, w: Tensor) -> Mapping[str, Tensor]:
         y = me.copies_of(w)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from wflsim.errors import ScenarioError
 from wflsim.learning.data.partition import PartitionSpec
 from wflsim.learning.data.sets import DataSpec
 from wflsim.learning.specs import ModelSpec, TrainSpec
@@ -15,7 +16,7 @@ from wflsim.scenario.blocks import SweepSpec, TuneSpec
 from wflsim.scenario.explain import Inconsistent
 from wflsim.simulation.stop import StopSpec
 from wflsim.spec import Means
-from wflsim.world.spec import WorldSpec
+from wflsim.world.spec import WorldSpec, graph_of
 
 MAX_CLIENTS = 1_000_000
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
@@ -87,6 +88,12 @@ class Scenario(WorldSpec):
         if self.train.compress.up.name != "identity" and all(hasattr(policy, "compress") for policy in self.policies):
             words = "has no effect: every policy here compresses what it sends by its own key compress; remove it"
             findings.append((("train", "compress", "up"), words))
+        if any(policy.decentralised for policy in self.policies):
+            try:
+                for seed in self.seeds:
+                    graph_of(self, self.clients, seed)
+            except ScenarioError as error:
+                findings.append((("d2d", "topology"), str(error).removeprefix("d2d.topology: ")))
         if len(set(self.seeds)) < len(self.seeds):
             findings.append((("seeds",), "the same seed is given twice"))
         if self.stop.rounds < self.evaluate_every:
@@ -98,8 +105,8 @@ class Scenario(WorldSpec):
 
     @property
     def labels(self) -> list[str]:
-        """Name of each policy in folders and tables."""
-        return [slug(policy.label or policy.name) for policy in self.policies]
+        """Name of each policy in folders and tables: its label, else its name, of which a path is left away."""
+        return [slug(policy.label or policy.name.rpartition(":")[2]) for policy in self.policies]
 
     @property
     def world(self) -> WorldSpec:

@@ -1,8 +1,7 @@
 """How sure a choice is: which candidate would win on parts of the seeds, and what the winner costs on seeds it did not
 see.
 
-Both answers rest on one ranking, `scores`: fewer missed targets first, then the mean cost of the runs that reached. A
-run that diverged or was cut off has no cost, only a lower bound, so it never wins by being short.
+Both rest on the one rule of `analysis.ranking`: fewer missed targets first, then the mean cost of runs that reached.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wflsim.analysis.ranking import scores
 from wflsim.analysis.tables import Interval
 from wflsim.rng import stream
 
@@ -24,20 +24,6 @@ ALL_SUBSETS_UP_TO = 12
 DRAWN = 4096
 TIE = 1e-12
 """Relative difference up to which two mean costs count as equal: sums of the same numbers differ by their order."""
-
-
-def scores(cost: Floats, missed: Flags, subsets: Floats) -> Floats:
-    """Rank [candidate, subset] of every candidate on every subset of seeds, the lowest best; inf where none reached.
-
-    `cost` and `missed` are [candidate, seed]; `subsets` is [subset, seed] with 1 where a seed belongs to it.
-    """
-    reached = ~missed
-    count = reached.astype(np.float64) @ subsets.T
-    total = np.where(reached, cost, 0.0) @ subsets.T
-    mean = np.full(total.shape, np.inf)
-    np.divide(total, count, out=mean, where=count > 0)
-    step = 1.0 + 2.0 * float(np.where(reached, cost, 0.0).max(initial=0.0))
-    return np.asarray(step * (missed.astype(np.float64) @ subsets.T) + mean, dtype=np.float64)
 
 
 class Chances(NamedTuple):

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wflsim.analysis.ranking import scores
 from wflsim.analysis.tables import Interval
-from wflsim.tune.chance import Flags, Floats, chances, on_unseen_seeds, scores
+from wflsim.tune.chance import Flags, Floats, chances, on_unseen_seeds
 
 SLACK = 0.05
 """Regret up to which a tau counts as good as the best: optima are flat."""

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from wflsim.errors import ScenarioError
+from wflsim.experiments.plan import without_time
 from wflsim.learning.data.arrays import DataSet, Samples
 from wflsim.learning.learner import Learner
 from wflsim.learning.models.builtin import Model, make_model
@@ -20,18 +21,8 @@ from wflsim.learning.samples import Shards
 from wflsim.policies.base import Policy
 from wflsim.records import FinishedRound, TraceRound
 from wflsim.scenario import Scenario
-from wflsim.simulation.loop import Instant, drive
+from wflsim.simulation.loop import drive
 from wflsim.simulation.training import Training
-
-SHAPES: dict[str, tuple[tuple[int, ...], int]] = {
-    "digits": ((1, 8, 8), 1198),
-    "mnist": ((1, 28, 28), 60_000),
-    "fashion_mnist": ((1, 28, 28), 60_000),
-    "kmnist": ((1, 28, 28), 60_000),
-    "synthetic": ((60,), 10_000),
-}
-"""Shape of a sample, and how many there are to train on."""
-CLASSES = 10
 
 
 class DryRound(NamedTuple):
@@ -55,23 +46,23 @@ class _Idle(Gradients):
 
 def dry_round(scenario: Scenario, policy: Policy, seed: int) -> DryRound:
     """The trace of a first round, every client holding an equal part of the data."""
-    if scenario.data.name not in SHAPES:
+    known = scenario.data.known
+    if known is None:
         raise ScenarioError(
             f"tune.rounds_to_target: the size of the model depends on the data, and that of {scenario.data.name!r} is "
-            f"not known beforehand. Allowed: {', '.join(SHAPES)}"
+            f"not known without loading it; use a data set of wflsim, such as digits or mnist"
         )
-    shape, count = SHAPES[scenario.data.name]
-    nothing = np.zeros((1, *shape), dtype=np.float32)
+    nothing = np.zeros((1, *known.shape), dtype=np.float32)
     labels = np.zeros(1, dtype=np.int64)
-    data = DataSet(Samples("train", nothing, labels), Samples("test", nothing, labels), CLASSES)
+    data = DataSet(Samples("train", nothing, labels), Samples("test", nothing, labels), known.classes)
     model = make_model(scenario.model, data, seed)
     learner = Learner(
-        _Idle(model), _shards(model, nothing, max(1, count // scenario.clients), scenario.clients),
+        _Idle(model), _shards(model, nothing, max(1, known.samples // scenario.clients), scenario.clients),
         _shards(model, nothing, 1, scenario.clients), scenario.train, seed, threads=1,
     )  # fmt: skip
     rounds: list[FinishedRound] = []
     training = Training(policy, learner, seed, evaluate_every=2)  # round 0 is not evaluated
-    drive(training, Instant(scenario.clients), rounds.append, lambda row: "one", scenario.clients, seed)
+    drive(training, without_time(scenario, policy, seed), rounds.append, lambda row: "one", scenario.clients, seed)
     return DryRound([finished.trace for finished in rounds], learner.flops_per_sample)
 
 

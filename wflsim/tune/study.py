@@ -61,6 +61,7 @@ class Study:
 
     @property
     def unit(self) -> str:
+        """Unit of the costs: J, s, or the word cost."""
         return UNITS[self.spec.objective]
 
 
@@ -135,7 +136,7 @@ def refuse_learning_keys(scenario: Scenario, worlds: Sequence[Scenario]) -> None
                 )
 
 
-def _replayed(
+def _replayed(  # all that `study` knows about one policy
     found: Study, label: str, policy: int, taus: list[int], variants: dict[int, Scenario], worlds: list[Scenario],
     workers: int, pool: str, watch: Watch,
 ) -> None:  # fmt: skip
@@ -173,7 +174,7 @@ def _rows(states: Sequence[Progress], name: str, row: int) -> Any:
     return np.array([getattr(state, name)[row] for state in states])
 
 
-def _live(
+def _live(  # all that `study` knows about one policy
     found: Study, label: str, policy: int, taus: list[int], because: Sequence[str | None], workers: int,
     pool: str, say: Say, watch: Watch,
 ) -> None:  # fmt: skip
