@@ -70,7 +70,7 @@ def _wrong(found: type[Any]) -> str | None:
     return None
 
 
-_PAYLOAD = re.compile(r"\w+[vs](\+\w+[vs])*( / \w+[vs](\+\w+[vs])*)*")
+_PAYLOAD = re.compile(r"\w+[vsc](\+\w+[vsc])*( / \w+[vsc](\+\w+[vsc])*)*")
 DOOR = Door("policy", "wflsim.policies", Policy, tuple(BUILTIN), _wrong)
 
 if TYPE_CHECKING:
