@@ -61,8 +61,8 @@ class Policy(Spec):
     """Whether it has no server and uses Gossip: its state's `w` is [N, P], and the graph of peers is part of what is
     learnt."""
     down: ClassVar[str] = ""
-    """What each participant is sent, phase by phase: `1v+1s / 1v` is a model vector and a scalar, then a vector; `1c` is a
-    vector that the policy compresses itself."""
+    """What each participant is sent, phase by phase: `1v+1s / 1v` is a model vector and a scalar, then a vector; `1c`
+    is a vector that the policy compresses itself."""
     up: ClassVar[str] = ""
     """What each participant sends up, phase by phase."""
     phases: ClassVar[int]
