@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class State:
+    """What the server remembers: the models of all clusters, and who was in which last."""
+
     w: Tensor
     """[k, P]: the model theta_j of each cluster."""
     cluster: NDArray[np.int64]
