@@ -86,9 +86,6 @@ class Scenario(WorldSpec):
                 findings.append((("policies", i), f"two policies are called {label!r}; {cure}"))
         if self.model.name == "resnet18_last" and getattr(self.data, "standardise", False):
             findings.append((("data", "standardise"), "resnet18_last scales its pixels itself; remove one of the two"))
-        if self.train.compress.up.name != "identity" and all(hasattr(policy, "compress") for policy in self.policies):
-            words = "has no effect: every policy here compresses what it sends by its own key compress; remove it"
-            findings.append((("train", "compress", "up"), words))
         if any(policy.decentralised for policy in self.policies):
             if isinstance(self.train.compress.up, Sparse):
                 words = "would set most values to zero: peers send models whole; use quantise, dithering or identity"
@@ -98,6 +95,9 @@ class Scenario(WorldSpec):
                     graph_of(self, self.clients, seed)
             except ScenarioError as error:
                 findings.append((("d2d", "topology"), str(error).removeprefix("d2d.topology: ")))
+        if self.train.compress.up.name != "identity" and all(hasattr(policy, "compress") for policy in self.policies):
+            words = "has no effect: every policy here compresses what it sends by its own key compress; remove it"
+            findings.append((("train", "compress", "up"), words))
         if len(set(self.seeds)) < len(self.seeds):
             findings.append((("seeds",), "the same seed is given twice"))
         if self.stop.rounds < self.evaluate_every:
