@@ -27,7 +27,7 @@ def memories(training, name, N, P):
 
 def both_ways(bits):
     """Options of a TrainSpec that quantise what is sent in either direction; None: nothing is compressed."""
-    return {} if bits is None else {"compress": {key: {"name": "quantise", "bits": bits} for key in ("up", "down")}}
+    return {} if bits is None else {"compress": {way: {"name": "quantise", "bits": bits} for way in ("up", "down")}}
 
 
 def code(learner, encoder):

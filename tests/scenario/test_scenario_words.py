@@ -112,7 +112,7 @@ def test_every_wrong_value_of_every_key_ends_in_a_sentence_that_names_the_key():
     [
         ("train.compress.up={name: quantise, bits: 7}", "train.compress.up.bits: got 7; must be one of 4, 8, 16"),
         ("train.compress.up={name: quantise, bits: eight}", "train.compress.up.bits: got 'eight'. Allowed: 4, 8, 16"),
-        ("train.compress.up.name=topk", "train.compress.up.name: got 'topk', did you mean 'top_k'? Allowed: identity, quantise, dithering, rand_k, top_k"),
+        ("train.compress.up.name=topk", "train.compress.up.name: got 'topk', did you mean 'top_k'. Allowed: identity, quantise, dithering, rand_k, top_k"),
         ("train.compress.up.name=top_k", "train.compress.up.share: this key is required and missing; it must be a share"),
         ("train.compress.up={name: top_k, share: 0}", "train.compress.up.share: got 0; must be more than 0"),
         ("train.compress.down={name: top_k, share: 1 %}", "train.compress.down: top_k would set most values of the model to zero"),
@@ -148,6 +148,15 @@ def test_sentences(override, message):
     with pytest.raises(ScenarioError, match=message) as caught:
         build(parse(TEXT, "s.yaml"), [override])
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_compressor_that_no_policy_uses_is_refused():
+    compress = "train.compress.up={name: top_k, share: 1 %}"
+    with pytest.raises(ScenarioError, match=r"train\.compress\.up: has no effect: every policy here compresses .* remove it"):
+        build(parse(TEXT, "s.yaml"), ["policies=[{name: scafcom}, {name: scallion}]", compress])
+    build(parse(TEXT, "s.yaml"), ["policies=[{name: scafcom}, {name: fedavg}]", compress])
+    with pytest.raises(ScenarioError, match=r"train\.compress\.up: would set most values to zero: peers send models whole"):
+        build(parse(TEXT, "s.yaml"), ["policies=[{name: dsgd}, {name: fedavg}]", compress])
 
 
 @pytest.mark.parametrize(("given", "joules"), [("4410 mAh at 3.85 V", 4.41 * 3600 * 3.85), ("2 Ah at 3 V", 21600.0), ("1 Wh", 3600.0)])
