@@ -292,5 +292,5 @@ def test_a_trace_without_local_steps_is_answered_with_a_sentence(tmp_path):
     path.write_text('[0,[["gather",[[3,0,0,0,64,0,64,16,16,64]],null]],null]\n')
     with pytest.raises(StoreError, match=r"earlier version of wflsim, which did not record local steps.*--fresh"):
         read_trace(path)
-    path.write_text('[0,[["gather",[[3,0,0,0,64,0,64,16,16,64,1,1]],null]],null]\n')
+    path.write_text('[0,[["gather",[[3,0,0,0,64,0,64,16,16,64,1,1,0]],null]],null]\n')
     assert read_trace(path)[0].steps[0].orders[0].backward_steps == 1

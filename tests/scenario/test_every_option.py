@@ -78,6 +78,8 @@ SLOW_CLOCK = {"devices.0.max_frequency": "2 GHz"}
 LOSSY = {"radio.loss.probability": 0.5}
 NATURAL = {"data": {"name": "synthetic"}, "partition": {"name": "natural"}}
 AWAY = {"name": "periodic", "period": "10 s", "open": "5 s"}
+MORNING = {"devices.0.availability.start": "1 h"}
+"""A run begins at midnight: it waits for its first window."""
 STEEP = {"policies.0.gamma": 0.1}
 """A dual step that shows."""
 LONG = {"stop.rounds": 8}
@@ -153,9 +155,9 @@ CASES: dict[str, Case] = {
     "DeviceSpec.transmit_energy_per_bit": Case(1e-6), "DeviceSpec.wake": Case("0.1 s"), "DeviceSpec.wake_power": Case("1 W", {"devices.0.wake": "0.1 s"}),
     "DeviceSpec.tail": Case("1 s", {"devices.0.tail_power": "1 W"}), "DeviceSpec.tail_power": Case("1 W", {"devices.0.tail": "1 s"}),
     "DeviceSpec.battery": Case(1e-2), "DeviceSpec.availability": Case(AWAY), "DeviceSpec.dropout": Case(0.9),
-    "Diurnal.start": Case("20 h"), "Diurnal.length": Case("1 h"), "Diurnal.spread": Case("0 s"), "Churn.join": Case("5 s"), "Churn.stay": Case("0.3 s"),
+    "Diurnal.start": Case("2 h", MORNING), "Diurnal.length": Case("1 h"), "Diurnal.spread": Case("0 s", MORNING), "Churn.join": Case("5 s"), "Churn.stay": Case("0.3 s"),
     "Churn.away": Case("5 s"), "Churn.leave": Case(0.9), "Scenario.outages": Case({"groups": 1, "every": "0.1 s", "length": "1 s"}),
-    "OutagesSpec.groups": Case(1), "OutagesSpec.every": Case("0.1 s"), "OutagesSpec.length": Case("9 s"), "FileHours.file": Case("hours b"),
+    "OutagesSpec.groups": Case(1), "OutagesSpec.every": Case("0.1 s"), "OutagesSpec.length": Case("9 s"), "FileHours.file": Case("hours b", LONG),
     "FileHours.layout": Case("flash", refused="not JSON"), "FileHours.loop": Case(True, {**LONG, "devices.0.availability": {"name": "file", "file": "hours b"}}), "FileHours.draw": Case("with_replacement", LONG),
     "Periodic.period": Case("20 s"), "Periodic.open": Case("8 s"), "Windows.windows": Case([[0, 0.5], [1, 100]]),
     "ServerSpec.compute_budget": Case("100 ms"), "ServerSpec.deadline": Case("0.4 s"), "ServerSpec.first": Case(1), "ServerSpec.quorum": Case(3, {"server.deadline": "0.43 s"}),

@@ -103,7 +103,7 @@ def test_no_signal_has_no_decibels():
         ({"radio": {"bandwidth": 1e-300}}, "0.001"),
         ({"devices": {"frequency": 1e-300}}, "0.001"),
         ({"devices": {"speed": 1e-300}}, "greater than or equal to 1"),
-        ({"devices": {"utilisation": 1e-300}}, "greater than or equal to"),
+        ({"devices": {"amplifier_efficiency": 1e-300}}, "greater than or equal to"),
         ({"devices": {"amplifier_efficiency": 1e-300}}, "greater than or equal to"),
         ({"radio": {"loss": {"block": 1e-29}}}, "greater than or equal to 1"),
         ({"radio": {"carrier": 1e30}}, "less than or equal to"),

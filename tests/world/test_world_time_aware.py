@@ -174,7 +174,7 @@ def test_cut_and_resumed_is_the_uninterrupted_run(selector, policy, tmp_path):
 def test_the_worlds_choice_is_the_selectors():
     spec = WorldSpec.model_validate({"server": {"selector": "oort"}})
     made = World(spec, 4, 0)
-    made.gather([Order(0, 0, 0, 0, 0, 0, 1000, 10, 10, 0, 5.0), Order(1, 0, 0, 0, 0, 0, 1000, 10, 10, 0, 9.0)], None)
+    made.gather([Order(0, 0, 0, 0, 0, 0, 1000, 10, 10, 0, utility=5.0), Order(1, 0, 0, 0, 0, 0, 1000, 10, 10, 0, utility=9.0)], None)
     made.end_round()
     D, a = made.select(Draw(2), np.ones(4), [0, 1, 2, 3])
     assert len(D) == 2

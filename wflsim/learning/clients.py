@@ -208,7 +208,8 @@ class Chunk:
                     loss = self._gradients.loss(one, x.unsqueeze(0), labels.unsqueeze(0), None)
                 losses[i].add_(loss[0], alpha=part)
             size = self._shards.sizes[client]
-            self._meter(i, size, math.ceil(size / max(1, self._batches[i].size)), backward=with_gradient)
+            batch = self._batches[i].size if self._batches else size  # none where a model is only evaluated
+            self._meter(i, size, math.ceil(size / max(1, batch)), backward=with_gradient)
         return gradients, losses
 
     def _metered(self, on: Batch | None, backward: bool) -> Batch:
