@@ -104,7 +104,6 @@ def test_no_signal_has_no_decibels():
         ({"devices": {"frequency": 1e-300}}, "0.001"),
         ({"devices": {"speed": 1e-300}}, "greater than or equal to 1"),
         ({"devices": {"amplifier_efficiency": 1e-300}}, "greater than or equal to"),
-        ({"devices": {"amplifier_efficiency": 1e-300}}, "greater than or equal to"),
         ({"radio": {"loss": {"block": 1e-29}}}, "greater than or equal to 1"),
         ({"radio": {"carrier": 1e30}}, "less than or equal to"),
     ],
