@@ -17,16 +17,19 @@ MAX_REGIMES = 100_000
 
 
 class Regime(NamedTuple):
-    """One choice of the swept keys."""
+    """One world of a sweep: the scenario with one choice of the swept keys."""
 
     number: int
     values: dict[str, str]
-    """Per key, the value as it was written."""
+    """Value of each swept key as it was written, for example "10 dB"."""
     scenario: Scenario
 
 
 def regimes(scenario: Scenario) -> list[Regime]:
-    """All of them, in the order of the file: the last key of a grid changes fastest. Without a sweep block, the one."""
+    """All regimes of a scenario, in the order of the file; the last key of a grid changes fastest.
+
+    Without a sweep block there is one, the scenario itself.
+    """
     plain = scenario.model_copy(update={"sweep": None, "tune": None})
     if scenario.sweep is None:
         return [Regime(0, {}, plain)]

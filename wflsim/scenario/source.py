@@ -85,7 +85,7 @@ def read(path: Path) -> Source:
 
 
 def parse(text: str, name: str) -> Source:
-    """The document in a string."""
+    """Read YAML text into plain values; `name` is what error messages call it."""
     try:
         root = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
