@@ -188,7 +188,7 @@ def declared_bits(policy: Policy, payload: str) -> list[int]:
     """
     found = []
     for phase in payload.split(" / "):
-        values = 0.0
+        values = 0
         for part in phase.split("+"):
             number = part[:-1] if part[:-1].isdigit() else getattr(policy, part[:-1], None)
             _demand(number is not None, policy, f"says {payload!r}; {part!r} is no number of vectors or scalars")
