@@ -184,8 +184,8 @@ def page(rows: pd.DataFrame) -> str:
     lines = [
         "# Three claims, tried on digits",
         "",
-        "`python -m studies.policies.claims`. One step size for all; what was tried beside these tables stands in README.md. "
-        "Means over seeds +- half of the 95 % t interval.",
+        "`python -m studies.policies.claims`. One step size for all; what was tried beside these tables "
+        "stands in README.md. Means over seeds +- half of the 95 % t interval.",
         "",
         f"## Bits to {TARGET:.0%} average accuracy",
         "",
