@@ -1,7 +1,8 @@
 """What every policy is: a frozen object of hyper-parameters with a server half and a client half.
 
 A policy says what the server wants; the simulation decides how, when and whether it happens. `fedavg.py` is the
-shortest one; the equations of all are in docs/policies.md.
+shortest one; the equations of all are in docs/policies.md. How to write one of your own: docs/write_a_policy.md, and
+wflsim/testing/toy.py, which is complete and commented.
 
 All policies treat lost and late replies alike. Their weight goes to the replies received (`weighted`), server memories
 count the clients received (`total`), a client's memory changes only if its whole upload arrived, and a Gather without
@@ -57,6 +58,9 @@ class Policy(Spec):
     """Whether it uses Send and Receive, so that its learning depends on the world and cannot be replayed."""
     decentralised: ClassVar[bool] = False
     """Whether it has no server and uses Gossip: its state's `w` is [N, P], and its learning depends on the graph."""
+    unequal_steps: ClassVar[bool] = False
+    """Whether its equations say what to do with clients that take different numbers of local steps; it then asks by
+    `Allot` how many each may take, and `server.compute_budget` can be used with it."""
     down: ClassVar[str] = ""
     """What each participant is sent, phase by phase: `1v+1s / 1v` is a model vector and a scalar, then a vector."""
     up: ClassVar[str] = ""

@@ -25,11 +25,11 @@ from wflsim.scenario import Scenario
 from wflsim.world.spec import graph_of
 
 PACKAGE = Path(__file__).parents[1]
-LEARNING = ("learning", "compress", "exchange.py", "rng.py", "simulation/loop.py", "simulation/training.py")
+LEARNING = ("learning", "compress", "exchange.py", "wire.py", "rng.py", "simulation/loop.py", "simulation/training.py")
 """Packages and modules whose code decides what is learnt, beside the policy's own."""
 CARRYING = (
-    "world", "simulation", "exchange.py", "rng.py", "records.py", "target.py", "analysis/tables.py", "analysis/legs.py",
-    "experiments/cached.py", "experiments/keepers.py",
+    "world", "simulation", "exchange.py", "wire.py", "rng.py", "records.py", "target.py", "analysis/tables.py",
+    "analysis/legs.py", "experiments/cached.py", "experiments/keepers.py",
 )  # fmt: skip
 """Packages and modules whose code decides what a run costs and when it ends."""
 POLICY_PACKAGE = "wflsim.policies"
