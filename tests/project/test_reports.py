@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 
 from studies import readme_answer, reports_page
-from studies.policies import minimax
+from studies.policies import claims, minimax
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORTS = ROOT / "reports"
@@ -57,6 +57,11 @@ def test_a_row_is_complete(row):
 
 def test_the_front_page_is_made_of_the_list():
     assert (REPORTS / "README.md").read_text() == reports_page.page()
+
+
+def test_the_page_of_claims_follows_from_its_rows():
+    rows = pd.read_csv(REPORTS / "policies/claims.csv", dtype={"measure": str})
+    assert (REPORTS / "policies/claims.md").read_text() == claims.page(rows)
 
 
 def same_picture(one: Path, two: Path) -> bool:

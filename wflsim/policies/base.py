@@ -62,7 +62,8 @@ class Policy(Spec):
     """Whether its equations say what to do with clients that take different numbers of local steps; it then asks by
     `Allot` how many each may take, and `server.compute_budget` can be used with it."""
     down: ClassVar[str] = ""
-    """What each participant is sent, phase by phase: `1v+1s / 1v` is a model vector and a scalar, then a vector."""
+    """What each participant is sent, phase by phase: `1v+1s / 1v` is a model vector and a scalar, then a vector; `1c`
+    is a vector that the policy compresses itself."""
     up: ClassVar[str] = ""
     """What each participant sends up, phase by phase."""
     phases: ClassVar[int]

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from wflsim.compress.compressors import Sparse
 from wflsim.errors import ScenarioError
 from wflsim.learning.data.partition import PartitionSpec
 from wflsim.learning.data.sets import DataSpec
@@ -104,6 +105,9 @@ class Scenario(WorldSpec):
         if self.model.name == "resnet18_last" and getattr(self.data, "standardise", False):
             findings.append((("data", "standardise"), "resnet18_last scales its pixels itself; remove one of the two"))
         if any(policy.decentralised for policy in self.policies):
+            if isinstance(self.train.compress.up, Sparse):
+                words = "would set most values to zero: peers send models whole; use quantise, dithering or identity"
+                findings.append((("train", "compress", "up"), words))
             try:
                 for seed in self.seeds:
                     graph_of(self, self.clients, seed)
