@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -20,7 +18,7 @@ from wflsim.records import Allotment, Leg
 from wflsim.world.access.access import Broadcast, Cell
 from wflsim.world.access.d2d import PeerLinks
 from wflsim.world.access.makespan import Expected
-from wflsim.world.bounds import Clock
+from wflsim.world.bounds import Clock, collector_paused
 from wflsim.world.channel.radio import Radio
 from wflsim.world.fleet.device import Report
 from wflsim.world.fleet.meter import Meter
@@ -28,25 +26,10 @@ from wflsim.world.fleet.peer import Peer
 from wflsim.world.fleet.spec import build_fleet
 from wflsim.world.gossip import Meeting
 from wflsim.world.selection import Selection
-from wflsim.world.server import Phase
+from wflsim.world.server import NO_STEP, Phase
 from wflsim.world.spec import WorldSpec, graph_of, influences
 
 __all__ = ["World", "WorldSpec", "influences"]
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Pause Python's garbage collector, which would walk the thirty objects per order of a phase again and again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-NO_STEP = "no_step"
-"""Outcome in the tables of a client that was drawn and for whom no local step fits into server.compute_budget."""
 
 
 class World:
