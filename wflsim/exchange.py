@@ -129,11 +129,6 @@ class Gossip:
     ask: Ask
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    """Which nodes are neighbours? Asked of the carrier before the nodes of a Gossip work; answered by `Edges`."""
-
-
 Edges = tuple[tuple[int, int], ...]
 """Directed links (sender, receiver) of the graph of peers, sorted; each link is there in both directions."""
 
@@ -179,6 +174,8 @@ class Order(NamedTuple):
     backward_samples: int
     paper_bits: int
     """What the paper's formula says is sent up: models_up x 32 P."""
+    utility: float = 0
+    """Samples of the client times the root mean square of its minibatches' losses, where it reports them; else 0."""
 
 
 class Outcome(NamedTuple):

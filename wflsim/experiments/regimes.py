@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from wflsim.errors import ScenarioError
@@ -37,7 +38,8 @@ def regimes(scenario: Scenario) -> list[Regime]:
         raise ScenarioError(f"sweep: {count} regimes are too many (at most {MAX_REGIMES}); sweep fewer values")
     document = plain.model_dump(mode="json")
     keys = scenario.sweep.keys
-    return [_regime(number, document, case, keys) for number, case in enumerate(_cases(scenario.sweep))]
+    folder = Path(scenario.sweep.folder or "")
+    return [_regime(number, document, case, keys, folder) for number, case in enumerate(_cases(scenario.sweep))]
 
 
 def _cases(spec: SweepSpec) -> Iterator[dict[str, Any]]:
@@ -55,13 +57,15 @@ def _count(spec: SweepSpec) -> int:
     return count
 
 
-def _regime(number: int, document: Mapping[str, Any], case: Mapping[str, Any], keys: tuple[str, ...]) -> Regime:
+def _regime(
+    number: int, document: Mapping[str, Any], case: Mapping[str, Any], keys: tuple[str, ...], folder: Path
+) -> Regime:
     data = deepcopy(dict(document))
     said = f"sweep, regime {number} ({', '.join(f'{key}={written(value)}' for key, value in case.items())})"
     for key, value in case.items():
         assign(data, key, deepcopy(value), said)
     values = {key: written(case[key]) if key in case else "" for key in keys}
-    return Regime(number, values, build(Source(said, data)))
+    return Regime(number, values, build(Source(said, data, folder=folder)))
 
 
 def written(value: Any) -> str:

@@ -59,7 +59,8 @@ class Policy(Spec):
     unequal_steps: ClassVar[bool] = False
     """Whether clients may take different numbers of local steps (`server.compute_budget`); it then asks by `Allot`."""
     down: ClassVar[str] = ""
-    """What each participant is sent, phase by phase: `1v+1s / 1v` is a model vector and a scalar, then a vector."""
+    """What each participant is sent, phase by phase: `1v+1s / 1v` is a model vector and a scalar, then a vector; `1c`
+    is a vector that the policy compresses itself."""
     up: ClassVar[str] = ""
     """What each participant sends up, phase by phase."""
     phases: ClassVar[int]

@@ -54,6 +54,8 @@ class Source:
     lines: dict[Path_, int] = field(default_factory=dict)
     overridden: set[Path_] = field(default_factory=set)
     """Key paths that the command line has set."""
+    folder: Path | None = None
+    """Folder in which files that the document names are looked for; None: that of `name`."""
 
     def where(self, path: Path_) -> str:
         """`file:line` of the longest part of the path that was written there, or `--set`."""

@@ -17,14 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wflsim.errors import Exhausted, ReplayRefused
-from wflsim.exchange import Draw, Edges, Neighbours, Order, Outcome, Until, Weights
+from wflsim.exchange import Draw, Edges, Order, Outcome, Until, Weights
 from wflsim.learning.metrics import metrics
 from wflsim.policies.sampling import pick
-from wflsim.records import Allotment, ClientRow, Evaluation, FinishedRound, Leg, RoundRow, Step, TraceRound
+from wflsim.records import (
+    Allotment,
+    ClientRow,
+    Evaluation,
+    FinishedRound,
+    Leg,
+    Neighbours,
+    Reports,
+    RoundRow,
+    Step,
+    TraceRound,
+)
 from wflsim.rng import stream
 from wflsim.world.access.graph import ring
 
-Demand = Draw | Allotment | Neighbours | Step
+Demand = Draw | Allotment | Neighbours | Reports | Step
 Flow = Generator[Demand, Any, Evaluation | None]
 
 
@@ -36,8 +47,8 @@ class Demands(Protocol):
     """What the server wants, one round at a time: by training, or by a trace."""
 
     def round(self, s: int) -> Flow:
-        """Round s: yields questions (Draw, Allotment, Neighbours) and Steps, resumes with their answers, returns the
-        evaluation after it, if any."""
+        """Round s: yields Steps and questions (Draw, Allotment, Neighbours, Reports), resumes with their answers, and
+        returns the evaluation after it, if any."""
 
 
 class Carrier(Protocol):
@@ -45,6 +56,10 @@ class Carrier(Protocol):
 
     @property
     def now_s(self) -> float: ...
+    @property
+    def reports(self) -> bool: ...
+    @property
+    def planned_s(self) -> float | None: ...
     def eligible(self) -> list[int]: ...
     def select(
         self, draw: Draw, race: NDArray[np.float64], eligible: list[int]
@@ -63,6 +78,8 @@ class Instant:
     """A carrier without time: everybody is there, everything arrives at once."""
 
     now_s = 0.0
+    reports = False
+    planned_s = None
 
     def __init__(self, clients: int, edges: Edges | None = None) -> None:
         """`edges`: the graph of peers, where a policy has no server; None: a ring."""
@@ -138,6 +155,9 @@ def drive(
                 if isinstance(demand, Neighbours):
                     answer = carrier.neighbours()
                     continue
+                if isinstance(demand, Reports):
+                    answer = carrier.reports
+                    continue
                 steps.append(demand)
                 answer = carry(demand, carrier)
                 outcomes = answer if isinstance(answer, list) else [answer] if answer else []
@@ -149,6 +169,7 @@ def drive(
         carrier.end_round()
         legs = carrier.take_legs()
         row = round_row(s, start_s, carrier.now_s, steps, delivered, legs, evaluation)
+        row = row._replace(planned_s=carrier.planned_s)
         sink(FinishedRound(TraceRound(s, steps, evaluation), row, client_rows(s, evaluation), legs))
         # A round in which the last client died was not finished, but it was paid for.
         verdict = exhausted or stop(row)

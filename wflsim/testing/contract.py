@@ -9,7 +9,6 @@ A broken rule raises an AssertionError with a sentence. pytest is not needed, an
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
@@ -182,18 +181,18 @@ CHECKS: dict[str, Callable[[Policy], None]] = {
 """The rules by their names."""
 
 
-def declared_bits(policy: Policy, payload: str) -> list[float]:
+def declared_bits(policy: Policy, payload: str) -> list[int]:
     """Bits of each phase of a declaration such as `1v+1s / kv`, where k is a key of the policy.
 
-    A compressed vector, `1c`, may have any size: with few parameters its scale or its indices outweigh what it saves.
+    A vector that the policy compresses itself, `1c`, costs at most as much as a plain one.
     """
     found = []
     for phase in payload.split(" / "):
-        values = 0.0
+        values = 0
         for part in phase.split("+"):
             number = part[:-1] if part[:-1].isdigit() else getattr(policy, part[:-1], None)
             _demand(number is not None, policy, f"says {payload!r}; {part!r} is no number of vectors or scalars")
-            values += int(str(number)) * {"v": P, "s": 1, "c": math.inf}[part[-1]]
+            values += int(str(number)) * (P if part[-1] in "vc" else 1)
         found.append(32 * values)
     return found
 

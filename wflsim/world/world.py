@@ -84,6 +84,16 @@ class World:
         """Simulated time in seconds since the beginning."""
         return float(self._env.now)
 
+    @property
+    def reports(self) -> bool:
+        """Whether training clients are to report their loss with each upload."""
+        return self._selection.oort is not None
+
+    @property
+    def planned_s(self) -> float | None:
+        """Seconds that the selector has planned for the latest phase; None if it plans none."""
+        return self._selection.planned_s
+
     def eligible(self) -> list[int]:
         """Clients that could take an order now; if there are none, the clock jumps to when there are some."""
         if not self._wait_for_any(range(len(self._devices))):
@@ -122,13 +132,17 @@ class World:
 
         Returns one outcome per order, in their order. `until=None`: the scenario's rule.
         """
+        if wait_s := self._selection.wait_s(len(orders)):
+            self._env.run(self._env.timeout(wait_s))
+            self._selection.refuse_empty()
         self._wait_for_any([order.client for order in orders])
+        began_s = self._env.now
         phase = Phase(self._env, len(orders), self._until if until is None else until, self._blind)
         broadcasts = self._broadcast(orders)
         self._cell.plan(self._expected(orders, broadcasts))
         with collector_paused():
             processes = [
-                self._start(order, broadcasts.get(order.ask), partial(phase.report, slot))
+                self._start(order, broadcasts.get(order.ask), self._heard(partial(phase.report, slot), order, began_s))
                 for slot, order in enumerate(orders)
             ]
             self._env.run(phase.over)
@@ -150,7 +164,7 @@ class World:
         broadcasts = self._broadcast(orders)
         for order in orders:
             self._under_way += 1
-            process = self._start(order, broadcasts.get(order.ask), self._arrive)
+            process = self._start(order, broadcasts.get(order.ask), self._heard(self._arrive, order, self._env.now))
             if process is not None and self._until.deadline_s is not None:
                 self._env.process(self._interrupt_after(self._until.deadline_s, process))
 
@@ -180,6 +194,8 @@ class World:
 
     def end_round(self) -> None:
         """Let the server's aggregation pass and, where all idle time counts, charge it."""
+        if self._selection.oort is not None:
+            self._selection.oort.end_round()
         if self._aggregation_s > 0:
             self._env.run(self._env.timeout(self._aggregation_s))
         if self._idle_counts:
@@ -242,6 +258,19 @@ class World:
             device.meter.charge_idle(order.round, order.phase, now_s)
         device.serving = self._env.process(device.serve(order, broadcast, report))
         return device.serving
+
+    def _heard(self, report: Report, order: Order, began_s: float) -> Report:
+        """The report of an order's outcome, from which oort also learns the client's loss and time."""
+        oort = self._selection.oort
+        if oort is None or not order.backward_samples:
+            return report
+
+        def hear(outcome: Outcome) -> None:
+            if outcome.fate == "delivered":
+                oort.hear(order.client, order.utility, self._env.now - began_s)
+            report(outcome)
+
+        return hear
 
     def _arrive(self, outcome: Outcome) -> None:
         """Take in the outcome of an order that was sent."""
