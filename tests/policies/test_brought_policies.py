@@ -363,9 +363,9 @@ def test_an_installed_package_announces_its_policies(project, laboratory, tmp_pa
     assert "tiny-lab 1.2" in checked.stdout
     assert wflsim("run", project / "s.yaml", "--out", "out", "--workers", 2).returncode == 0
     assert (tmp_path / "out" / "tiny" / "seed-1" / "rounds.csv").exists()
-    edit(project / "s.yaml", "tiny", "tyni")
+    edit(project / "s.yaml", "tiny", "tinny")
     assert "did you mean 'tiny'" in wflsim("check", project / "s.yaml").stderr
-    edit(project / "s.yaml", "tyni", "tiny_lab.policies:Mine")
+    edit(project / "s.yaml", "tinny", "tiny_lab.policies:Mine")
     assert "Mine would be run from" in wflsim("check", project / "s.yaml").stdout.replace("\n", "")
 
 
