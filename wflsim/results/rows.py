@@ -16,6 +16,7 @@ TEXT = {"activity", "outcome"}
 """Columns that hold words; all others hold numbers or nothing."""
 MAY_BE_EMPTY = {
     "average", "worst", "std", "worst10", "jain", "loss", "accuracy", "lam", "cluster", "since", "snr_db", "rate_bps",
+    "peer", "mean_accuracy", "apart", "planned_s",
 }  # fmt: skip
 """Columns of numbers in which nothing stands where there is nothing to say."""
 INTEGERS = ("round", "client", "phase")
