@@ -10,6 +10,7 @@ from small_scenarios import small
 import wflsim
 from wflsim.report.charts import peers
 from wflsim.report.compose import compose, gather
+from wflsim.report.figures.peers import peer_figures
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +72,8 @@ def test_a_run_with_a_server_and_the_policys_own_draw_shows_none_of_it(ran):
     assert peers.consensus(material.series) is None
     assert peers.selection(material.stories) is None
     assert "Peers" not in {section.title for section in compose(material).sections}
+
+
+def test_figures_for_papers_are_drawn_for_peers_alone(ran):
+    assert [name for name, _ in peer_figures(gather([ran / "alone"]))] == ["links", "nodes_against_energy", "nodes_against_time"]
+    assert list(peer_figures(gather([ran / "served"]))) == []
