@@ -105,6 +105,10 @@ class Learner:
         """[P] initial parameters, from a named stream of the seed."""
         return self._gradients.model.initial(self._seed).to(self._blank)
 
+    def step_samples(self, client: int) -> int:
+        """Samples of one minibatch of the client."""
+        return min(self._spec.batch, self.samples[client])
+
     def run(self, ask: Ask, keys: Sequence[tuple[int, int]], watch: bool = False) -> Done:
         """Do the work of an Ask for its cohort; keys[i] names the stream of minibatches of the i-th client.
 
@@ -189,7 +193,7 @@ class Learner:
         return {store: {name: dict(kept) for name, kept in rows.items()} for store, rows in self._stores.items()}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Take up what `snapshot` gave."""
+        """Go on from what `snapshot` gave."""
         self._stores = {
             store: {
                 name: {client: row.to(self._blank.device) for client, row in kept.items()}

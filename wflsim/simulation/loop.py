@@ -20,11 +20,22 @@ from wflsim.errors import Exhausted, ReplayRefused
 from wflsim.exchange import Draw, Edges, Order, Outcome, Until, Weights
 from wflsim.learning.metrics import metrics
 from wflsim.policies.sampling import pick
-from wflsim.records import ClientRow, Evaluation, FinishedRound, Leg, Neighbours, Reports, RoundRow, Step, TraceRound
+from wflsim.records import (
+    Allotment,
+    ClientRow,
+    Evaluation,
+    FinishedRound,
+    Leg,
+    Neighbours,
+    Reports,
+    RoundRow,
+    Step,
+    TraceRound,
+)
 from wflsim.rng import stream
 from wflsim.world.access.graph import ring
 
-Demand = Draw | Neighbours | Reports | Step
+Demand = Draw | Allotment | Neighbours | Reports | Step
 Flow = Generator[Demand, Any, Evaluation | None]
 
 
@@ -36,8 +47,8 @@ class Demands(Protocol):
     """What the server wants, one round at a time: by training, or by a trace."""
 
     def round(self, s: int) -> Flow:
-        """Round s: yields Steps and questions (Draw, Neighbours, Reports), resumes with their answers, returns the
-        evaluation after it, if any."""
+        """Round s: yields Steps and questions (Draw, Allotment, Neighbours, Reports), resumes with their answers, and
+        returns the evaluation after it, if any."""
 
 
 class Carrier(Protocol):
@@ -53,6 +64,7 @@ class Carrier(Protocol):
     def select(
         self, draw: Draw, race: NDArray[np.float64], eligible: list[int]
     ) -> tuple[list[int], Weights] | None: ...
+    def allot(self, asked: Allotment) -> dict[int, int]: ...
     def gather(self, orders: Sequence[Order], until: Until | None) -> list[Outcome]: ...
     def send(self, orders: Sequence[Order]) -> None: ...
     def receive(self) -> Outcome: ...
@@ -79,6 +91,9 @@ class Instant:
 
     def select(self, draw: Draw, race: NDArray[np.float64], eligible: list[int]) -> None:
         return None
+
+    def allot(self, asked: Allotment) -> dict[int, int]:
+        return dict(asked.steps)
 
     def gather(self, orders: Sequence[Order], until: Until | None) -> list[Outcome]:
         return [Outcome(order.client, "delivered", computed=True) for order in orders]
@@ -133,6 +148,9 @@ def drive(
                 if isinstance(demand, Draw):
                     answer = select(demand, carrier, clients, seed, s, draws)
                     draws += 1
+                    continue
+                if isinstance(demand, Allotment):
+                    answer = carrier.allot(demand)
                     continue
                 if isinstance(demand, Neighbours):
                     answer = carrier.neighbours()

@@ -15,6 +15,7 @@ import torch
 from wflsim.errors import Diverged, PolicyError
 from wflsim.exchange import (
     BITS_PER_VALUE,
+    Allot,
     Ask,
     Draw,
     Edges,
@@ -33,9 +34,9 @@ from wflsim.learning.clients import FEWER
 from wflsim.learning.learner import Learner, Result
 from wflsim.learning.machine import memory_errors_in_words
 from wflsim.policies.base import Policy
-from wflsim.records import Evaluation, Neighbours, Reports, Step
+from wflsim.records import Allotment, Evaluation, Neighbours, Reports, Step
 from wflsim.rng import stream
-from wflsim.simulation.blame import begin, blamed, called, check_asked, check_request, check_state
+from wflsim.simulation.blame import begin, blamed, called, check_asked, check_request, check_state, limited
 from wflsim.simulation.loop import Flow
 
 
@@ -69,16 +70,20 @@ class Training:
         phase = asked = 0
         for requests in count(1):
             try:
-                request = flow.send(answer)
+                with limited(self.policy):
+                    request = flow.send(answer)
             except StopIteration as done:
                 check_asked(self.policy, s, asked)
                 check_state(self.policy, done.value, self.state)
                 self.state = done.value
                 break
             check_request(self.policy, flow, request, requests)
-            asked += not isinstance(request, Draw)
+            asked += not isinstance(request, Draw | Allot)
             if isinstance(request, Draw):
                 answer = yield request
+            elif isinstance(request, Allot):
+                samples = {client: self.learner.step_samples(client) for client in request.steps}
+                answer = yield Allotment(s, phase, request.steps, samples)
             elif isinstance(request, Gather):
                 answer = yield from self._gather(request, s, phase)
                 phase += 1

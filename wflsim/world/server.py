@@ -37,6 +37,9 @@ class ServerSpec(Spec):
     """Number of replies after which the server goes on, all others being late; null: it waits for all."""
     quorum: Count | None = None
     """Least number of replies; with fewer, none of a phase counts. Null: none needed."""
+    compute_budget: Annotated[Seconds, Field(gt=0)] | None = None
+    """Time for which each client may compute in a phase of local steps: it takes as many of the policy's tau steps as
+    fit on its own device, and no part where none fits. Null: all take tau steps, however long that takes."""
     aggregation: Seconds = 0.0
     """Time that the server takes to aggregate at the end of each round."""
     loss_detection: Literal["at_once", "deadline"] = "at_once"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from wflsim.errors import Exhausted
 from wflsim.exchange import Draw, Edges, Order, Outcome, Until, Weights
-from wflsim.records import Leg
+from wflsim.records import Allotment, Leg
 from wflsim.world.access.access import Broadcast, Cell
 from wflsim.world.access.d2d import PeerLinks
 from wflsim.world.access.makespan import Expected
@@ -45,6 +45,9 @@ def collector_paused() -> Iterator[None]:
         if was_on:
             gc.enable()
 
+NO_STEP = "no_step"
+"""Outcome in the tables of a client that was drawn and for whom no local step fits into server.compute_budget."""
+
 
 class World:
     """One radio cell with its clients and one clock; same spec, seed and calls, same answers bit for bit."""
@@ -53,12 +56,13 @@ class World:
         self._env = Clock()
         self._legs: list[Leg] = []
         self._until = spec.server.until()
+        self._budget_s = spec.server.compute_budget
         self._aggregation_s = spec.server.aggregation
         self._blind = spec.server.loss_detection == "deadline"
         self._idle_counts = spec.server.idle == "all"
         radio = Radio(spec.radio, spec.cell, seed)
         self._graph = partial(graph_of, spec, clients, seed)
-        self._peer_links = partial(self._link_peers, spec, radio, seed)
+        self._peer_links = partial(PeerLinks, spec.d2d, spec.radio, radio, spec.cell, clients, seed)
         self._links: PeerLinks | None = None
         """Links between the clients; None until a policy without a server needs them."""
         self._cell = Cell(spec.cell, self._env, radio)
@@ -104,6 +108,25 @@ class World:
         """The world's own choice of a cohort, with its weights; None where the policy chooses."""
         return self._selection.select(draw, race, eligible, self.now_s)
 
+    def allot(self, asked: Allotment) -> dict[int, int]:
+        """The steps that each client may take; as many of them as fit into the budget, where the scenario sets one.
+
+        For whom none fits, a leg of no length says so in the tables.
+        """
+        if self._budget_s is None:
+            return dict(asked.steps)
+        taken = {}
+        for client, steps in asked.steps.items():
+            step_s = self._devices[client].step_s(asked.samples[client])
+            fitting = steps if steps * step_s <= self._budget_s else math.floor(self._budget_s / step_s + 1e-9)
+            if fitting:
+                taken[client] = fitting
+            else:
+                self._legs.append(
+                    Leg(asked.round, asked.phase, client, "compute", self.now_s, self.now_s, outcome=NO_STEP)
+                )
+        return taken
+
     def gather(self, orders: Sequence[Order], until: Until | None) -> list[Outcome]:
         """Carry out all orders of a phase concurrently, until they have ended or the server stops waiting.
 
@@ -118,8 +141,9 @@ class World:
         broadcasts = self._broadcast(orders)
         self._cell.plan(self._expected(orders, broadcasts))
         with collector_paused():
+            hearing = partial(self._selection.hearing, lambda: self._env.now, began_s)
             processes = [
-                self._start(order, broadcasts.get(order.ask), self._heard(partial(phase.report, slot), order, began_s))
+                self._start(order, broadcasts.get(order.ask), hearing(partial(phase.report, slot), order))
                 for slot, order in enumerate(orders)
             ]
             self._env.run(phase.over)
@@ -141,7 +165,8 @@ class World:
         broadcasts = self._broadcast(orders)
         for order in orders:
             self._under_way += 1
-            process = self._start(order, broadcasts.get(order.ask), self._heard(self._arrive, order, self._env.now))
+            report = self._selection.hearing(lambda: self._env.now, self._env.now, self._arrive, order)
+            process = self._start(order, broadcasts.get(order.ask), report)
             if process is not None and self._until.deadline_s is not None:
                 self._env.process(self._interrupt_after(self._until.deadline_s, process))
 
@@ -158,10 +183,7 @@ class World:
         return self._graph()
 
     def gossip(self, orders: Sequence[Order], edges: Edges) -> list[Outcome]:
-        """Let all nodes compute and send to their neighbours; one outcome per link (sender, receiver), in their order.
-
-        If nobody can take part, the clock jumps to when somebody can; if nobody ever can, the run is over.
-        """
+        """Let all nodes compute and send to their neighbours; one outcome per link, in their order."""
         if self._links is None or self._links.edges != edges:
             self._links = self._peer_links(edges)
         self._round = orders[0].round
@@ -185,10 +207,6 @@ class World:
         legs = self._legs[:]
         self._legs.clear()
         return legs
-
-    def _link_peers(self, spec: WorldSpec, radio: Radio, seed: int, edges: Edges) -> PeerLinks:
-        """Links between the clients along the edges of a graph."""
-        return PeerLinks(spec.d2d, spec.radio, radio, spec.cell, edges, len(self._devices), seed)
 
     def _broadcast(self, orders: Sequence[Order]) -> dict[int, Broadcast]:
         """Start the broadcasts of what orders of one ask share; by ordinal of the ask."""
@@ -235,19 +253,6 @@ class World:
             device.meter.charge_idle(order.round, order.phase, now_s)
         device.serving = self._env.process(device.serve(order, broadcast, report))
         return device.serving
-
-    def _heard(self, report: Report, order: Order, began_s: float) -> Report:
-        """The report of an order's outcome, from which oort also learns the client's loss and time."""
-        oort = self._selection.oort
-        if oort is None or not order.backward_samples:
-            return report
-
-        def hear(outcome: Outcome) -> None:
-            if outcome.fate == "delivered":
-                oort.hear(order.client, order.utility, self._env.now - began_s)
-            report(outcome)
-
-        return hear
 
     def _arrive(self, outcome: Outcome) -> None:
         """Take in the outcome of an order that was sent."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from wflsim.report.charts.peers import MEASURES, link_table, nodes_over_rounds
 from wflsim.report.compose import Material
-from wflsim.report.figures.runs import legend, look, new, plain
+from  import legend, look, new, plain
 from wflsim.report.series import AXES, Series
 from wflsim.report.style import cost_axis
 
