@@ -9,7 +9,7 @@ import numpy as np
 
 from wflsim.report.charts.peers import MEASURES, link_table, nodes_over_rounds
 from wflsim.report.compose import Material
-from  import legend, look, new, plain
+from wflsim.report.figures.runs import legend, line_style, new_figure, plain
 from wflsim.report.series import AXES, Series
 from wflsim.report.style import cost_axis
 
@@ -31,7 +31,7 @@ def peer_figures(material: Material) -> Iterator[tuple[str, Figure]]:
 
 
 def _links(links: pd.DataFrame) -> Figure:
-    figure, panel = new(3.1)
+    figure, panel = new_figure(3.1)
     nodes = sorted({*links["one"], *links["two"]})
     angle = 2 * np.pi * np.arange(len(nodes)) / len(nodes)
     at = {node: (np.sin(a), np.cos(a)) for node, a in zip(nodes, angle, strict=True)}
@@ -52,14 +52,14 @@ def _links(links: pd.DataFrame) -> Figure:
 
 
 def _nodes(alone: Sequence[tuple[Series, dict[int, pd.DataFrame]]], axis: str) -> Figure:
-    figure, panels = new(4.2, 2)
+    figure, panels = new_figure(4.2, 2)
     most = max(float(each.costs[seed][axis].max()) for each, runs in alone for seed in runs)
     units = cost_axis(axis, AXES[axis], most)
     for each, runs in alone:
         for seed, table in runs.items():
             cost = each.costs[seed].set_index(each.rounds[seed]["round"])[axis]
             x = cost.loc[table["round"]].to_numpy(float) / units.size
-            style = {**look(each), "markevery": 0.15}
+            style = {**line_style(each), "markevery": 0.15}
             panels[0].plot(x, table["apart"], label=each.label, **style)
             panels[1].plot(x, 100 * table["worst"], label=each.label, **style)
     panels[0].set(yscale="log", ylabel="consensus distance")
