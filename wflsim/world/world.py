@@ -45,7 +45,7 @@ class World:
         self._idle_counts = spec.server.idle == "all"
         radio = Radio(spec.radio, spec.cell, seed)
         self._graph = partial(graph_of, spec, clients, seed)
-        self._peer_links = partial(self._link_peers, spec, radio, seed)
+        self._peer_links = partial(PeerLinks, spec.d2d, spec.radio, radio, spec.cell, clients, seed)
         self._links: PeerLinks | None = None
         """Links between the clients; None until a policy without a server needs them."""
         self._cell = Cell(spec.cell, self._env, radio)
@@ -124,8 +124,9 @@ class World:
         broadcasts = self._broadcast(orders)
         self._cell.plan(self._expected(orders, broadcasts))
         with collector_paused():
+            hearing = partial(self._selection.hearing, lambda: self._env.now, began_s)
             processes = [
-                self._start(order, broadcasts.get(order.ask), self._heard(partial(phase.report, slot), order, began_s))
+                self._start(order, broadcasts.get(order.ask), hearing(partial(phase.report, slot), order))
                 for slot, order in enumerate(orders)
             ]
             self._env.run(phase.over)
@@ -147,7 +148,8 @@ class World:
         broadcasts = self._broadcast(orders)
         for order in orders:
             self._under_way += 1
-            process = self._start(order, broadcasts.get(order.ask), self._heard(self._arrive, order, self._env.now))
+            report = self._selection.hearing(lambda: self._env.now, self._env.now, self._arrive, order)
+            process = self._start(order, broadcasts.get(order.ask), report)
             if process is not None and self._until.deadline_s is not None:
                 self._env.process(self._interrupt_after(self._until.deadline_s, process))
 
@@ -164,10 +166,7 @@ class World:
         return self._graph()
 
     def gossip(self, orders: Sequence[Order], edges: Edges) -> list[Outcome]:
-        """Let all nodes compute and send to their neighbours; one outcome per link (sender, receiver), in their order.
-
-        If nobody can take part, the clock jumps to when somebody can; if nobody ever can, the run is over.
-        """
+        """Let all nodes compute and send to their neighbours; one outcome per link, in their order."""
         if self._links is None or self._links.edges != edges:
             self._links = self._peer_links(edges)
         self._round = orders[0].round
@@ -191,10 +190,6 @@ class World:
         legs = self._legs[:]
         self._legs.clear()
         return legs
-
-    def _link_peers(self, spec: WorldSpec, radio: Radio, seed: int, edges: Edges) -> PeerLinks:
-        """Links between the clients along the edges of a graph."""
-        return PeerLinks(spec.d2d, spec.radio, radio, spec.cell, edges, len(self._devices), seed)
 
     def _broadcast(self, orders: Sequence[Order]) -> dict[int, Broadcast]:
         """Start the broadcasts of what orders of one ask share; by ordinal of the ask."""
@@ -241,19 +236,6 @@ class World:
             device.meter.charge_idle(order.round, order.phase, now_s)
         device.serving = self._env.process(device.serve(order, broadcast, report))
         return device.serving
-
-    def _heard(self, report: Report, order: Order, began_s: float) -> Report:
-        """The report of an order's outcome, from which oort also learns the client's loss and time."""
-        oort = self._selection.oort
-        if oort is None or not order.backward_samples:
-            return report
-
-        def hear(outcome: Outcome) -> None:
-            if outcome.fate == "delivered":
-                oort.hear(order.client, order.utility, self._env.now - began_s)
-            report(outcome)
-
-        return hear
 
     def _arrive(self, outcome: Outcome) -> None:
         """Take in the outcome of an order that was sent."""
