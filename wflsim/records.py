@@ -48,7 +48,7 @@ class Leg(NamedTuple):
     paper_j: float = 0.0
     """Joules that the paper's formula charges: main-phase compute, and power x paper bits / rate."""
     outcome: str = "ok"
-    """ok, or why the activity was in vain or cut short: lost, late, outage, dead, dropped; no_step: no
+    """ok, or why the activity was in vain or cut short: lost, late, outage, dead, dropped, gone; no_step: no
     local step fits into the time for computing, and the client was not asked."""
     peer: int | None = None
     """Device to device: the neighbour from which the client received, or to which it sent alone. Empty: the server,
@@ -204,7 +204,7 @@ def trace_from_json(line: str) -> TraceRound:
             [
                 Step(
                     kind,
-                    [Order(*order) for order in orders],
+                    [_order(order) for order in orders],
                     _until_from_list(until),
                     tuple((sender, receiver) for along in edges for sender, receiver in along),
                 )
@@ -214,6 +214,16 @@ def trace_from_json(line: str) -> TraceRound:
         )
     except (ValueError, TypeError) as error:
         raise StoreError(f"not a trace line ({error}): {line[:60]!r}") from error
+
+
+def _order(fields: list[Any]) -> Order:
+    """One order of a trace; StoreError where its local steps were not recorded, as in earlier versions."""
+    if len(fields) < len(Order._fields):
+        raise StoreError(
+            "the trace is from an earlier version of wflsim, which did not record local steps, so computing times "
+            "cannot be told from it: compute the run again, with --fresh"
+        )
+    return Order(*fields)
 
 
 def _until_to_list(until: Until | None) -> list[Any] | None:

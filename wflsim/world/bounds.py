@@ -50,7 +50,8 @@ class Clock(simpy.Environment):
             raise ScenarioError(
                 f"a transfer, a computation or a wait would last {delay:.3g} simulated seconds (at most "
                 f"{LONGEST_WAIT_S:.0e} s, some 300 years): look at radio (snr, power, bandwidth, path_loss, patience), "
-                f"devices (frequency, cycles_per_sample, speed, availability) and server (deadline, aggregation)"
+                f"devices (frequency, cycles_per_sample, speed, step_overhead, availability) and server (deadline, "
+                f"aggregation)"
             )
         return self._unlimited_timeout(delay, value)
 

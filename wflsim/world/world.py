@@ -20,11 +20,13 @@ from wflsim.world.access.d2d import PeerLinks
 from wflsim.world.access.makespan import Expected
 from wflsim.world.bounds import Clock, collector_paused
 from wflsim.world.channel.radio import Radio
+from wflsim.world.fleet.compute import REFERENCE_FLOPS
 from wflsim.world.fleet.device import Report
 from wflsim.world.fleet.meter import Meter
 from wflsim.world.fleet.peer import Peer
-from wflsim.world.fleet.spec import build_fleet
+from wflsim.world.fleet.traits import build_fleet, radiated_powers_w
 from wflsim.world.gossip import Meeting
+from wflsim.world.power import refuse_power
 from wflsim.world.selection import Selection
 from wflsim.world.server import NO_STEP, Phase
 from wflsim.world.spec import WorldSpec, graph_of, influences
@@ -35,7 +37,8 @@ __all__ = ["World", "WorldSpec", "influences"]
 class World:
     """One radio cell with its clients and one clock; same spec, seed and calls, same answers bit for bit."""
 
-    def __init__(self, spec: WorldSpec, clients: int, seed: int, flops_per_sample: float = 0.0) -> None:
+    def __init__(self, spec: WorldSpec, clients: int, seed: int, flops_per_sample: float = REFERENCE_FLOPS) -> None:
+        """`flops_per_sample`: forward FLOPs of the model on one sample, from which computing times follow."""
         self._env = Clock()
         self._legs: list[Leg] = []
         self._until = spec.server.until()
@@ -43,7 +46,9 @@ class World:
         self._aggregation_s = spec.server.aggregation
         self._blind = spec.server.loss_detection == "deadline"
         self._idle_counts = spec.server.idle == "all"
-        radio = Radio(spec.radio, spec.cell, seed)
+        fleet = build_fleet(spec.devices, clients, seed, flops_per_sample, spec.outages)
+        radio = Radio(spec.radio, spec.cell, seed, radiated_powers_w(fleet, spec.radio.power))
+        refuse_power(fleet, spec, radio)
         self._graph = partial(graph_of, spec, clients, seed)
         self._peer_links = partial(PeerLinks, spec.d2d, spec.radio, radio, spec.cell, clients, seed)
         self._links: PeerLinks | None = None
@@ -53,7 +58,7 @@ class World:
             Peer(
                 client, traits, self._env, self._cell, radio, Meter(client, traits, self._legs, self._idle_counts), seed
             )
-            for client, traits in enumerate(build_fleet(spec.devices, clients, seed, flops_per_sample))
+            for client, traits in enumerate(fleet)
         ]
         self._selection = Selection(spec.server, self._devices, self._cell, radio)
         self._under_way = 0
@@ -138,7 +143,8 @@ class World:
             self._let_the_instant_pass()
         for order, process in zip(orders, processes, strict=True):
             if process is not None:
-                self._devices[order.client].meter.charge_idle(order.round, order.phase, self._env.now)
+                device = self._devices[order.client]
+                device.meter.charge_idle(order.round, order.phase, self._env.now, device.traits.modem.listen_w)
         return phase.verdict()
 
     def send(self, orders: Sequence[Order]) -> None:
@@ -229,8 +235,7 @@ class World:
         self._round = order.round
         self._selection.take_note(order)
         if not device.ready(now_s):
-            gone = device.serving is None and device.ready_s(now_s) == math.inf
-            report(Outcome(order.client, "dead" if gone else "dropped", computed=False))
+            report(Outcome(order.client, device.why_not(now_s), computed=False))
             return None
         if self._idle_counts:
             device.meter.charge_idle(order.round, order.phase, now_s)
