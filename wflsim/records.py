@@ -49,7 +49,8 @@ class Leg(NamedTuple):
     paper_j: float = 0.0
     """Joules that the paper's formula charges: main-phase compute, and power x paper bits / rate."""
     outcome: str = "ok"
-    """ok, or why the activity was in vain or cut short: lost, late, outage, dead, dropped."""
+    """ok, or why the activity was in vain or cut short: lost, late, outage, dead, dropped; no_step: no
+    local step fits into the time for computing, and the client was not asked."""
     peer: int | None = None
     """Device to device: the neighbour from which the client received, or to which it sent alone. Empty: the server,
     or a broadcast to all neighbours."""
@@ -90,6 +91,8 @@ class RoundRow(NamedTuple):
     """Jain's fairness index (sum a)^2 / (N sum a^2) of the accuracies, from 1/N to 1; empty if not evaluated."""
     loss: float | None
     """Mean over clients of the mean test loss; empty if the round was not evaluated."""
+    planned_s: float | None = None
+    """Duration that the selector has planned for the round's last phase; empty if it plans none. 0: nobody fitted."""
 
 
 class ClientRow(NamedTuple):
@@ -127,6 +130,18 @@ class Evaluation(NamedTuple):
     apart: list[float] | None = None
 
 
+class Allotment(NamedTuple):
+    """One question to the world: how many of these local steps fit into the time that each client may compute."""
+
+    round: int
+    phase: int
+    """Ordinal of the Gather that will follow."""
+    steps: Mapping[int, int]
+    """Most local steps of each client."""
+    samples: Mapping[int, int]
+    """Samples of one step of each client."""
+
+
 class Step(NamedTuple):
     """One request to the world: a gather of orders, a send, (no orders) a receive, or a gossip along edges."""
 
@@ -140,6 +155,15 @@ class Step(NamedTuple):
     def transfers(self) -> int:
         """How many deliveries the step asks for: one per order, or one per link."""
         return len(self.edges) if self.kind == "gossip" else len(self.orders)
+
+
+class Neighbours(NamedTuple):
+    """A question to the carrier before the nodes of a gossip work: who are neighbours? Answered by `Edges`."""
+
+
+class Reports(NamedTuple):
+    """A question to the carrier before clients work: shall those that train report their loss with the upload? A report
+    is one scalar, and it is paid."""
 
 
 class TraceRound(NamedTuple):

@@ -26,7 +26,7 @@ COSTS = {
 FACTS = (
     "reached", *COSTS, *(f"final_{final}" for final in FINALS), "latency_p50_s", "latency_p95_s", "asked", "delivered",
 )  # fmt: skip
-"""The columns of `run_facts`."""
+"""Columns of one run in one line, as `run_facts` makes them."""
 
 
 def cumulated(rounds: pd.DataFrame) -> pd.DataFrame:

@@ -23,7 +23,8 @@ from wflsim.results.store import Store
 from wflsim.scenario import Given, load, slug
 
 Watch = Callable[[Sequence[Run], Store], AbstractContextManager[Any]]
-"""Entered while the runs are computed: each is in the store as soon as it is finished, whoever computed it."""
+"""Makes a context that is entered while the runs are computed and may look into the store, where each run is as soon as
+it is finished."""
 
 
 class SweepResults:
@@ -56,7 +57,7 @@ class SweepResults:
 
     @property
     def failures(self) -> pd.DataFrame:
-        """Runs without a result."""
+        """Lines of the runs that failed twice and have no result."""
         return self.runs[self.runs["status"] == "failed"]
 
     def _repr_html_(self) -> str:

@@ -68,7 +68,7 @@ def build(source: Source, overrides: Sequence[str] = ()) -> Scenario:
     """A validated scenario; every finding at once, as one ScenarioError."""
     for override in overrides:
         _apply(source, override)
-    token = BASE.set(Path(source.name).parent)
+    token = BASE.set(Path(source.name).parent if source.folder is None else source.folder)
     try:
         return Scenario.model_validate(source.data)
     except ValidationError as error:
