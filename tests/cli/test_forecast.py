@@ -70,7 +70,7 @@ def test_a_hundred_regimes_take_longer_than_one(tmp_path):
     """The command, on a hundred regimes that must be lived in: all of them are in its estimate, and tuning is, too."""
     (tmp_path / "s.yaml").write_text(SMALL)
     values = "[" + ", ".join(f"{i} dB" for i in range(100)) + "]"
-    command = [sys.executable, "-m", "wflsim", "check", "s.yaml", "--set", LIVE, "--set", "stop.rounds=50", "--set", "tune.tau=[1, 2, 4]"]
+    command = [sys.executable, "-m", "wflsim", "check", "s.yaml", "--set", LIVE, "--set", "stop.rounds=50", "--set", "tune.knobs.tau=[1, 2, 4]"]
     swept = ["--set", f"sweep={{grid: {{radio.snr: {values}}}}}", "--set", "stop.target={accuracy: 0.9}"]
     done = subprocess.run([*command, *swept], cwd=tmp_path, capture_output=True, text=True, check=True)
     many = " ".join(done.stdout.split())

@@ -15,8 +15,11 @@ from wflsim.spec import Means
 from wflsim.units import SHARE_WORDS
 
 MAX_SHOWN = 20
-RENAMED = {"kind": "name", "engine": "gradients"}
-"""Old spellings of keys, each with the new one. They are refused, because two spellings would become two regimes."""
+RENAMED = {"kind": "name", "engine": "gradients", "tau": "knobs.tau"}
+"""Old spellings of keys, each with the new one, dotted if it stands in a block of its own.
+
+They are refused, because two spellings would become two regimes.
+"""
 
 
 class Inconsistent(ValueError):
@@ -72,7 +75,7 @@ def sentence(finding: Mapping[str, Any], path: tuple[str | int, ...], value: Any
     if kind == "extra_forbidden":
         blocks = [place.annotation for place in places_at(model, location[:-1]) if is_spec(place.annotation)]
         allowed = sorted({name for spec in blocks for name in spec.model_fields})
-        if RENAMED.get(str(location[-1])) in allowed:
+        if RENAMED.get(str(location[-1]), "").partition(".")[0] in allowed:
             return _renamed(path)
         return f"unknown key{nearest(str(location[-1]), allowed)} Allowed: {', '.join(allowed)}"
     if kind == "missing":

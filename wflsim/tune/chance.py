@@ -1,8 +1,8 @@
 """How sure a choice is: which candidate would win on parts of the seeds, and what the winner costs on seeds it did not
 see.
 
-Both answers rest on one ranking, `scores`: fewer missed targets first, then the mean cost of the runs that reached. A
-run that diverged or was cut off has no cost, only a lower bound, so it never wins by being short.
+Both answers rest on one ranking, `analysis.ranking.scores`: fewer missed targets first, then the mean cost of the runs
+that reached. A run that diverged or was cut off has no cost, only a lower bound, so it never wins by being short.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wflsim.analysis.ranking import scores
 from wflsim.analysis.tables import Interval
 from wflsim.rng import stream
+from wflsim.tune.fit import Curve
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -26,20 +28,6 @@ TIE = 1e-12
 """Relative difference up to which two mean costs count as equal: sums of the same numbers differ by their order."""
 
 
-def scores(cost: Floats, missed: Flags, subsets: Floats) -> Floats:
-    """Rank [candidate, subset] of every candidate on every subset of seeds, the lowest best; inf where none reached.
-
-    `cost` and `missed` are [candidate, seed]; `subsets` is [subset, seed] with 1 where a seed belongs to it.
-    """
-    reached = ~missed
-    count = reached.astype(np.float64) @ subsets.T
-    total = np.where(reached, cost, 0.0) @ subsets.T
-    mean = np.full(total.shape, np.inf)
-    np.divide(total, count, out=mean, where=count > 0)
-    step = 1.0 + 2.0 * float(np.where(reached, cost, 0.0).max(initial=0.0))
-    return np.asarray(step * (missed.astype(np.float64) @ subsets.T) + mean, dtype=np.float64)
-
-
 class Chances(NamedTuple):
     """Probability of being the best candidate, per candidate; NaN with fewer than three seeds."""
 
@@ -49,14 +37,15 @@ class Chances(NamedTuple):
     """If its own runs that were cut off had; the same as `least` where nothing was cut off."""
 
 
-def chances(cost: Floats, reached: Flags, cut: Flags) -> Chances:
+def chances(cost: Floats, reached: Flags, cut: Flags, fitted: Curve | None = None) -> Chances:
     """Share of the subsets of seeds on which a candidate comes out best (Hartigan 1969, typical values).
 
     All are [candidate, seed]; `cut` marks runs that stop.rounds or early stopping ended before the target, whose cost
     is a lower bound. Every subset of the seeds is looked at and the empty one is won by nobody: for two candidates
     this is the sign-flip test, exact at any number of seeds when they are equal, whereas drawing seeds with
     replacement claims 95 % in a fifth of such studies with five seeds. It only falls if a rival gets cheaper. So the
-    lower bounds of rivals give a lower bound of the winner's chance, and stopping early cannot raise it.
+    lower bounds of rivals give a lower bound of the winner's chance, and stopping early cannot raise it. Along a
+    `fitted` curve the smoothed costs are compared.
     """
     candidates, seeds = cost.shape
     if seeds < FEWEST:
@@ -65,7 +54,8 @@ def chances(cost: Floats, reached: Flags, cut: Flags) -> Chances:
     if candidates == 1:
         return Chances(np.ones(1), np.ones(1))
     subsets = _subsets(seeds)
-    known, hoped = scores(cost, ~reached, subsets), scores(cost, ~(reached | cut), subsets)
+    smooth = fitted.smooth if fitted is not None else None
+    known, hoped = (scores(cost, missed, subsets, smooth) for missed in (~reached, ~(reached | cut)))
     least, most = _wins(known, hoped), _wins(hoped, known)
     return Chances(least / (len(subsets) + 1), most / (len(subsets) + 1))
 
@@ -99,7 +89,9 @@ class Unseen(NamedTuple):
     """Seeds on which the candidate that the others chose missed the target."""
 
 
-def on_unseen_seeds(cost: Floats, reached: Flags, diverged: Flags, given_up: Flags, own: Interval) -> Unseen:
+def on_unseen_seeds(
+    cost: Floats, reached: Flags, diverged: Flags, given_up: Flags, own: Interval, fitted: Curve | None = None
+) -> Unseen:
     """Leave one seed out: choose on the others, pay on this one; the mean over all seeds is free of the choice's luck.
 
     `own` is the winner's cost on the seeds that chose it. The interval spans its lower limit and the upper limit of the
@@ -111,7 +103,7 @@ def on_unseen_seeds(cost: Floats, reached: Flags, diverged: Flags, given_up: Fla
     candidates, seeds = cost.shape
     if candidates == 1 or seeds < 2:
         return Unseen(own if seeds > 1 else Interval(np.nan, np.nan, np.nan), 0)
-    found = scores(cost, ~reached, 1.0 - np.eye(seeds))
+    found = scores(cost, ~reached, 1.0 - np.eye(seeds), fitted.smooth if fitted is not None else None)
     found[given_up] = np.inf
     chosen = np.argmin(found, axis=0)
     everyone = np.arange(seeds)
