@@ -3,6 +3,7 @@
 WflsimError
 ├── ScenarioError      the scenario file or an option is wrong (exit code 2)
 ├── DataError          a data set, a weight file or a user's module cannot be used
+├── PolicyError        a policy breaks the contract that all of them keep
 ├── ReplayRefused      the world could change the learning, so a trace cannot stand in for training
 ├── Diverged           the model left the finite numbers; the rows so far are kept
 ├── Exhausted          nobody can ever serve again: batteries dead, no window left
@@ -20,6 +21,10 @@ class ScenarioError(WflsimError):
 
 class DataError(WflsimError):
     """Data, weights or a user's module are missing or of the wrong shape."""
+
+
+class PolicyError(WflsimError):
+    """A policy does what none may, or fails while it runs. The message begins with its file and line."""
 
 
 class ReplayRefused(WflsimError):

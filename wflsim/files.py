@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -47,11 +48,18 @@ def locked(folder: Path, wait: bool = False, name: str = ".lock") -> Iterator[No
         lock.release()
 
 
-def write(path: Path, text: str) -> None:
-    """Write a text file atomically: whoever reads it meanwhile sees the old content or the new one."""
+def write(path: Path, content: str | bytes, through: bool = False) -> None:
+    """Write a file atomically: whoever reads it meanwhile, or after a kill, sees the old content or the new one.
+
+    `through`: only return when it is on the disk, so that it also survives a loss of power.
+    """
     draft = path.with_name(path.name + ".part")
     try:
-        draft.write_text(text, encoding="utf-8")
+        with draft.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            if through:
+                file.flush()
+                os.fsync(file.fileno())
         draft.replace(path)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from wflsim.errors import StoreError
 from wflsim.exchange import Order, Until
@@ -148,6 +148,8 @@ def _until_from_list(fields: list[Any] | None) -> Until | None:
 
 TABLES: dict[str, type[tuple[Any, ...]]] = {"rounds.csv": RoundRow, "clients.csv": ClientRow, "legs.csv": Leg}
 TRACE = "trace.jsonl"
+ELSEWHERE = "make room for it, or name another folder with --out"
+"""What to do where no results can be written."""
 
 
 class Tables:
@@ -170,14 +172,9 @@ class Tables:
             header = ",".join(getattr(kind, "_fields")) + "\n" if kind and marks is None else ""  # noqa: B009
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                with (folder / name).open("ab") as file:
-                    file.truncate(self._sizes[name])
-                    self._append(file, name, header)
             except OSError as error:
-                raise StoreError(
-                    f"cannot write results in {folder / name}: {error.strerror or error}; make room for it, or name "
-                    f"another folder with --out"
-                ) from error
+                raise StoreError(f"cannot make {folder}: {error.strerror or error}; {ELSEWHERE}") from error
+            self._append(name, header, ELSEWHERE)
 
     def append(self, finished: FinishedRound) -> None:
         """Append one round to every table, unless it is there already."""
@@ -190,24 +187,24 @@ class Tables:
             "legs.csv": csv_lines(finished.legs),
             TRACE: trace_to_json(finished.trace) + "\n",
         }
+        cure = f"rounds before {number} are safe, the same command goes on from the last checkpoint"
         for name, text in texts.items():
-            try:
-                with (self.folder / name).open("ab") as file:
-                    self._append(file, name, text)
-            except OSError as error:
-                raise StoreError(
-                    f"cannot write {self.folder / name}: {error.strerror or error}; rounds before {number} are "
-                    f"safe, the same command goes on from the last checkpoint"
-                ) from error
+            self._append(name, text, cure)
         self.held = number + 1
 
     def marks(self) -> dict[str, Mark]:
         """Size and checksum of every file now: for a checkpoint, and for the seal when the run has ended."""
         return {name: Mark(size, self._hashes[name].hexdigest()) for name, size in self._sizes.items()}
 
-    def _append(self, file: BinaryIO, name: str, text: str) -> None:
-        body = text.encode()
-        file.write(body)
+    def _append(self, name: str, text: str, cure: str) -> None:
+        """Append to a file, and cut off first what a process that died left behind its mark."""
+        path, body = self.folder / name, text.encode()
+        try:
+            with path.open("ab") as file:
+                file.truncate(self._sizes[name])
+                file.write(body)
+        except OSError as error:
+            raise StoreError(f"cannot write {path}: {error.strerror or error}; {cure}") from error
         self._hashes[name].update(body)
         self._sizes[name] += len(body)
 

@@ -22,6 +22,7 @@ class _Ready(ISeedSequence):
         self._words = np.frombuffer(key, dtype=np.uint64)
 
     def generate_state(self, n_words: int, dtype: Any = np.uint64) -> Any:
+        """The key, as numpy asks a seed sequence for it."""
         return self._words
 
 

@@ -1,9 +1,12 @@
-"""One contract for all policies of the registry. A new policy is one more line in CASES."""
+"""One contract for all policies of the registry. A new policy is one more line in CASES.
+
+The rules that hold for everybody's policies are in `wflsim.testing`, which users have too; here they are applied to
+ours, and stand the rules that need to know which policy it is.
+"""
 
 from __future__ import annotations
 
 import ast
-import io
 import subprocess
 import sys
 from dataclasses import fields
@@ -18,12 +21,10 @@ from quadratics import Kept, Rough, memories, models, problem, run, snapshot_ste
 import wflsim.policies
 from wflsim.policies.registry import POLICIES, PolicySpec
 from wflsim.simulation.loop import drive
-from wflsim.simulation.replay import Replay
 from wflsim.simulation.stop import Stop, StopSpec
 from wflsim.simulation.training import Training
-from wflsim.world.world import World, WorldSpec
+from wflsim.testing.contract import CHECKS, ROUGH, N, P, learner, world
 
-N, P = 6, 4
 CASES = {
     "fedavg": {"m": 3, "weights": "data"},
     "local_sgd": {},
@@ -49,7 +50,6 @@ CASES = {
 }
 SPEC = TypeAdapter(PolicySpec)
 ALL = [SPEC.validate_python({"name": name, **options}) for name, options in CASES.items()]
-SYNCHRONOUS = [policy for policy in ALL if not policy.asynchronous]
 MORE = [
     SPEC.validate_python(options)
     for options in (
@@ -68,46 +68,12 @@ MORE = [
         {"name": "fednova", "tau_min": 3, "rho": 0.9},
     )
 ]
-RADIO = {"snr": ["10 dB", "0 dB", "5 dB", "8 dB", "2 dB", "6 dB"], "bandwidth": "2 kHz", "power": "100 mW"}
-CALM = {"radio": RADIO}
-ROUGH = {"radio": {**RADIO, "loss": {"probability": 0.3}}, "server": {"deadline": "0.55 s"}}
-
-
 def title(policy):
     extra = {key: value for key, value in policy.model_dump(exclude_defaults=True).items() if key not in ("m", "K")}
     return "-".join([policy.name, *(f"{key}={value}" for key, value in extra.items())])
 
 
 every = pytest.mark.parametrize("policy", [*ALL, *MORE], ids=title)
-synchronous = pytest.mark.parametrize("policy", SYNCHRONOUS, ids=title)
-
-
-def learner(chunk=None, order=range(N)):
-    made = problem(N, P).renamed(order).learner(batch=3)
-    made._gradients.chunk = chunk
-    return made
-
-
-def world(spec, seed=0):
-    return World(WorldSpec.model_validate(spec), N, seed)
-
-
-def plain(training):
-    """Everything learning depends on, as bytes: equal if and only if equal bit for bit."""
-    buffer = io.BytesIO()
-    torch.save(training.snapshot(), buffer)
-    saved = torch.load(io.BytesIO(buffer.getvalue()), weights_only=True)
-    return repr(flat(saved))
-
-
-def flat(value):
-    if isinstance(value, torch.Tensor):
-        return value.dtype, value.tolist()
-    if isinstance(value, dict):
-        return {key: flat(entry) for key, entry in sorted(value.items(), key=str)}
-    if isinstance(value, list | tuple):
-        return [flat(entry) for entry in value]
-    return value
 
 
 def test_the_registry_is_the_union_and_all_of_it_is_tested():
@@ -116,10 +82,14 @@ def test_the_registry_is_the_union_and_all_of_it_is_tested():
 
 
 @every
-def test_a_policy_is_a_spec_that_reads_back(policy):
+@pytest.mark.parametrize("rule", CHECKS.values(), ids=CHECKS)
+def test_it_keeps_the_contract_that_is_shipped_for_everybodys_policies(policy, rule):
+    rule(policy)
+
+
+@every
+def test_a_policy_is_a_spec_of_the_union(policy):
     assert SPEC.validate_json(SPEC.dump_json(policy)) == policy
-    for text in (policy.paper, policy.down, policy.up, type(policy).__doc__):
-        assert text
     with pytest.raises(ValidationError):
         SPEC.validate_python({**policy.model_dump(), "etaa": 1})
 
@@ -157,54 +127,6 @@ def test_every_policy_is_one_short_file():
     assert len(code.splitlines()) < 80, "the source paper's own policy stays comparable with its pseudocode at a glance"
     policies = {Path(sys.modules[policy.__module__].__file__).name for policy in POLICIES}
     assert all(count <= (120 if name in policies else 140) for name, count in lines.items()), lines
-
-
-@every
-def test_same_seed_same_run(policy):
-    runs = [run(policy, learner(), 5, world(ROUGH, seed), seed) for seed in (0, 0, 1)]
-    assert plain(runs[0][0]) == plain(runs[1][0]) != plain(runs[2][0])
-    assert runs[0][1].legs == runs[1][1].legs
-
-
-@synchronous
-def test_live_without_losses_is_rehearse_and_replay_is_live(policy):
-    rehearsed, dry = run(policy, learner(), 5, evaluate_every=1)
-    lived, wet = run(policy, learner(), 5, world(CALM), evaluate_every=1)
-    assert plain(rehearsed) == plain(lived)
-    assert dry.trace == wet.trace
-    again = Kept()
-    drive(Replay(dry.trace), world(CALM), again, Stop(StopSpec(rounds=5)), N, 0)
-    assert again.legs == wet.legs != []
-    assert again.rows == wet.rows
-
-
-@every
-@pytest.mark.parametrize("stop_after", [1, 4])
-def test_resumes_bit_for_bit(policy, stop_after):
-    whole, kept = run(policy, learner(), 9, world(ROUGH), evaluate_every=1)
-    first, half = run(policy, learner(), stop_after, world(ROUGH), evaluate_every=1)
-    buffer = io.BytesIO()
-    torch.save(first.snapshot(), buffer)
-    second, rest = Training(policy, learner(), 0, 1), Kept()
-    second.restore(torch.load(io.BytesIO(buffer.getvalue()), weights_only=True))
-    drive(Replay(half.trace, then=second), world(ROUGH), rest, Stop(StopSpec(rounds=9)), N, 0)
-    assert plain(second) == plain(whole)
-    assert rest.trace == kept.trace
-    assert rest.legs == kept.legs
-
-
-@every
-def test_survives_rounds_in_which_nothing_arrives(policy):
-    training, kept = run(policy, learner(), 9, Rough(N, void=(2, 3, 4)))
-    before, after = kept.states[1], kept.states[4]
-    if not policy.asynchronous:  # otherwise what was sent in round 1 still arrives later
-        assert [row.delivered for row in kept.rows[2:5]] == [0, 0, 0]
-        for field in fields(before):
-            np.testing.assert_array_equal(getattr(before, field.name), getattr(after, field.name))
-    assert not torch.equal(training.state.w, after.w), "and goes on"
-    nothing, kept = run(policy, learner(), 4, Rough(N, loss=1.0))
-    assert torch.equal(nothing.state.w, Training(policy, learner(), 0).state.w)
-    assert all(row.asked > 0 for row in kept.rows if not policy.asynchronous)
 
 
 @pytest.mark.parametrize("policy", [policy for policy in ALL if policy.phases == 2], ids=title)
@@ -336,33 +258,6 @@ def test_memories_add_up_in_a_world_with_losses_and_a_deadline(policy):
     assert not torch.equal(training.state.w, training.learner.initial())
     held = memories(training, "c" if policy.name == "scaffold" else "g", N, P)
     np.testing.assert_allclose(held.mean(axis=0), training.state.c, rtol=0, atol=1e-12)
-
-
-@every
-def test_states_are_never_changed_in_place(policy):
-    training, kept = Training(policy, learner(), 0), Kept()
-    copies = []
-
-    class Copying(Kept):
-        def __call__(self, finished):
-            super().__call__(finished)
-            state = training.state
-            copies.append({field.name: np.asarray(getattr(state, field.name)).copy() for field in fields(state)})
-
-    kept = Copying()
-    kept.training = training
-    drive(training, Rough(N, 0.3), kept, Stop(StopSpec(rounds=6)), N, 0)
-    for copy, state in zip(copies, kept.states, strict=True):
-        for name, value in copy.items():
-            np.testing.assert_array_equal(value, np.asarray(getattr(state, name)))
-
-
-@every
-def test_clients_alone_or_together_compute_the_same(policy):
-    together, _ = run(policy, learner(), 5, Rough(N, 0.3))
-    alone, _ = run(policy, learner(chunk=1), 5, Rough(N, 0.3))
-    np.testing.assert_allclose(together.state.w, alone.state.w, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(models(together), models(alone), rtol=0, atol=1e-12)
 
 
 # A carrier's select is given one heat of the race; what needs more is renamed in test_policies_sampling.py.

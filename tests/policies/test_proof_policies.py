@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from quadratics import Rough, problem, run, snapshot_step
+from reference_runs import simplex
 
 from wflsim.exchange import Draw
 from wflsim.policies.afl import AFL
@@ -32,15 +33,6 @@ from wflsim.policies.steps import Decay, step_at
 N = 5
 D = [3, 5, 7, 9, 11]
 """Samples of the clients of `problem()`."""
-
-
-def simplex(v, floor=0.0):
-    """Projection by bisection on the multiplier."""
-    low, high = v.min() - 2, v.max() + 2
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if np.maximum(v - middle, floor).sum() > 1 else (low, middle)
-    return np.maximum(v - low, floor)
 
 
 def close(left, right):

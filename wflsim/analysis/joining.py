@@ -115,6 +115,12 @@ def _labelled(parts: Sequence[Part]) -> list[tuple[Part, str]]:
     return found
 
 
+def identified(policy: Mapping[str, Any], code: Mapping[str, str] | None) -> Mapping[str, Any]:
+    """A policy's keys; those of a user's own say by what it does, not by where its file lies, which one it is."""
+    own = (code or {}).get(".policy")
+    return policy if own is None else {**policy, "name": str(policy["name"]).rpartition(":")[2], "code": own[:8]}
+
+
 def _bare(policy: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in policy.items() if key != "label"}
 

@@ -101,14 +101,17 @@ class Results(FolderReader):
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
+        """One row per round of every run: time, energy, bits and accuracies."""
         return self.all_rows("rounds")
 
     @cached_property
     def clients(self) -> pd.DataFrame:
+        """One row per client and evaluation of every run."""
         return self.all_rows("clients")
 
     @cached_property
     def legs(self) -> pd.DataFrame:
+        """One row per activity of every device in every run."""
         return self.all_rows("legs")
 
     @cached_property

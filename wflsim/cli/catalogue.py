@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from wflsim.errors import ScenarioError
-from wflsim.policies.registry import POLICIES
+from wflsim.policies.registry import BUILTIN, DOOR
 from wflsim.scenario.allowed import names_of, of_field, specs_in
 from wflsim.scenario.explain import nearest
 from wflsim.scenario.schema import Scenario
@@ -105,11 +105,24 @@ def _policies_table() -> Table:
     facts_of = ("paper", "phases", "down", "up", "needs")
     for column in ("name", "what it is", *facts_of, "keys it takes, with their defaults"):
         table.add_column(column, overflow="fold")
-    for policy in POLICIES:
-        facts = [str(getattr(policy, name, "")) for name in facts_of]
-        name = str(policy.model_fields["name"].default)
+    for name, policy in BUILTIN.items():
+        facts = [str(getattr(policy, fact, "")) for fact in facts_of]
         table.add_row(name, *map(escape, (first_paragraph(policy), *facts, parameters(policy))))
+    for name, entry in DOOR.announced().items():
+        table.add_row(escape(name), *map(escape, _announced(name, entry.value, facts_of)))
+    table.caption = escape("one of your own: policies: [{name: ./mine.py:Mine, ...}]; `wflsim new --policy mine.py`")
     return table
+
+
+def _announced(name: str, value: str, facts_of: Sequence[str]) -> list[str]:
+    """What an installed package's policy is, or why it cannot be used."""
+    try:
+        policy = DOOR.find(name)
+    except ValueError as error:
+        return [f"cannot be used: {error}"]
+    facts = [str(getattr(policy, fact, "")) for fact in facts_of]
+    origin = f"{first_paragraph(policy)} ({policy.origin.package}, {value})"
+    return [origin, *facts, parameters(policy)]
 
 
 def parameters(spec: type[BaseModel]) -> str:

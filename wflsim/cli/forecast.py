@@ -59,10 +59,12 @@ class _Work:
         self.rounds = 0
 
     def seconds(self, workers: int) -> float:
+        """Least time that so many workers need for all tasks."""
         return max(sum(self.tasks) / max(1, workers), max(self.tasks, default=0.0))
 
     @property
     def workers(self) -> int:
+        """Number of processes that would be used."""
         return max(1, min(os.cpu_count() or 1, len(self.tasks)))
 
 

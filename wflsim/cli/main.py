@@ -49,7 +49,7 @@ def _every_command(
 
 
 @app.command()
-def run(
+def run(  # one parameter for each argument and option
     scenario: ScenarioFile,
     out_dir: Annotated[Path | None, typer.Option("--out", help="Where results go; default runs/NAME.")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of Monte-Carlo seeds instead of the file's.")] = None,

@@ -1,7 +1,9 @@
-"""`wflsim new`, and the starter scenario that it writes: complete, commented, and it runs as it is."""
+"""`wflsim new`: writes a starter scenario, or a policy of the user's own; complete, commented, running as it is."""
 
 from __future__ import annotations
 
+import re
+from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +12,9 @@ from rich.console import Console
 
 from wflsim.errors import ScenarioError
 
+TAKEN = ("Ask", "ClassVar", "Draw", "Gather", "Mapping", "Me", "Policy", "Rng", "Round", "Sequence", "State", "Step",
+         "Tensor", "Vector")  # fmt: skip
+"""Names that the toy policy uses itself."""
 STARTER = """\
 # A wflsim scenario. `wflsim check {file}` says what it would do, `wflsim run {file}` does it.
 # Quantities take units (10 MHz, 20 dBm, -5 dB, 30 min) or are plain SI numbers. `wflsim list` shows the choices.
@@ -46,14 +51,48 @@ stop:
 """
 
 
-def new(file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")]) -> None:
-    """Write a commented starter scenario that runs as it is."""
+def new(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
+    policy: Annotated[
+        bool, typer.Option("--policy", help="Write a policy of your own (a .py file) instead of a scenario.")
+    ] = False,
+) -> None:
+    """Write a commented starter scenario that runs as it is; with --policy, a commented policy that does."""
     try:
+        text = policy_text(file) if policy else scenario_text(file)
         with file.open("x", encoding="utf-8") as target:
-            target.write(STARTER.format(file=file, name=file.stem if file.stem.isprintable() else "starter"))
+            target.write(text)
     except FileExistsError:
         raise ScenarioError(f"{file} exists already; choose another name") from None
     except OSError as error:
         raise ScenarioError(f"cannot write {file}: {error.strerror or error}") from None
-    next_steps = f"wrote {file}\nnext: wflsim check {file}\n      wflsim run {file}"
-    Console().print(next_steps, markup=False, highlight=False)
+    if policy:
+        use = f"policies: [{{name: ./{file.name}:{class_name(file)}, m: 6, tau: 10, eta: 0.1}}]"
+        next_steps = f"wrote {file}\nput it into a scenario in the same folder:\n    {use}\nnext: wflsim check SCENARIO"
+    else:
+        next_steps = f"wrote {file}\nnext: wflsim check {file}\n      wflsim run {file}"
+    Console().print(next_steps, markup=False, highlight=False, soft_wrap=True)
+
+
+def scenario_text(file: Path) -> str:
+    """The starter scenario, named after its file."""
+    return STARTER.format(file=file, name=file.stem if file.stem.isprintable() else "starter")
+
+
+def class_name(file: Path) -> str:
+    """Name of the policy in a file: my_policy.py defines MyPolicy."""
+    name = "".join(part[:1].upper() + part[1:] for part in re.split(r"\W|_", file.stem))
+    return name if name.isidentifier() and not iskeyword(name) and name not in TAKEN else "Mine"
+
+
+def policy_text(file: Path) -> str:
+    """The toy policy, its class and its file called as they will be."""
+    if file.suffix != ".py":
+        raise ScenarioError(f"{file}: a policy is a Python file; choose a name that ends in .py")
+    from wflsim import testing  # brings torch
+
+    toy = (Path(testing.__file__).parent / "toy.py").read_text(encoding="utf-8")
+    called = re.sub(r"\bMine\b", class_name(file), toy)
+    return called.replace("wflsim new --policy mine.py", f"wflsim new --policy {file.name}").replace(
+        "./mine.py", f"./{file.name}"
+    )

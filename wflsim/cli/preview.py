@@ -13,6 +13,7 @@ from rich.text import Text
 from wflsim.analysis.formats import duration, si
 from wflsim.cli.forecast import forecast_run, forecast_tune, words
 from wflsim.cli.rehearsal import Stage
+from wflsim.door import origin_of
 from wflsim.errors import ScenarioError
 from wflsim.policies.base import Policy
 from wflsim.scenario import Scenario
@@ -38,7 +39,18 @@ def preview(scenario: Scenario) -> Group:
     lines = [words("run", forecast_run(scenario, stage))]
     if scenario.tune is not None:
         lines.append(_tuning(scenario, stage))
-    return Group(table, *(Text(line) for line in (*lines, *remarks(scenario.world))))
+    return Group(table, *(Text(line) for line in (*lines, *_own_code(scenario), *remarks(scenario.world))))
+
+
+def _own_code(scenario: Scenario) -> list[str]:
+    """Which files of the user's own would be run, policy by policy."""
+    found = []
+    for label, policy in zip(scenario.labels, scenario.policies, strict=True):
+        if origin := origin_of(policy):
+            loads = [str(file) for file in origin.files if file != origin.file]
+            more = f"of {origin.package}" if origin.package else f"which loads {', '.join(loads)}" if loads else ""
+            found.append(f"{label} would be run from {origin.file}:{origin.line}{', ' * bool(more)}{more}")
+    return found
 
 
 def _tuning(scenario: Scenario, stage: Stage) -> str:

@@ -16,7 +16,7 @@ from wflsim.cli.options import DataDir, FormerEngine, Overrides, PoolName, Scena
 TAU = "Candidates, e.g. 5,10,20; a range that is searched, e.g. '{least: 1, most: 200}'; or auto, the default."
 
 
-def tune(
+def tune(  # one parameter for each argument and option
     scenario: ScenarioFile,
     target: Annotated[float | None, typer.Option(help="Accuracy to reach, e.g. 0.8; default stop.target.")] = None,
     metric: Annotated[str | None, typer.Option(help="worst or average.")] = None,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import pandas as pd
 
-from wflsim.analysis.joining import Comparison, Part, join
+from wflsim.analysis.joining import Comparison, Part, identified, join
 from wflsim.analysis.tables import FACTS, Results
+from wflsim.door import recorded
 from wflsim.errors import StoreError
 from wflsim.experiments.regimes import regimes
 from wflsim.results.folders import ENDED, SCENARIO, about, runs_table
@@ -27,16 +28,18 @@ def _parts(folder: Path, notes: list[str]) -> Iterator[Part]:
     if (kind := about(folder)[0].get("kind", "run")) not in ("run", "sweep"):
         raise StoreError(f"{folder} holds a {kind}; compare joins the folders of `wflsim run`, sweeps included")
     results = Results(folder, partial=True)
-    scenario = load(folder / SCENARIO)
+    code = results.about.get("code", {})
+    with recorded():
+        scenario = load(folder / SCENARIO)
+        found = {regime.number: regime.scenario for regime in regimes(scenario)}
     if results.kind == "run":
-        yield from _of_scenario(folder, scenario, _runs_of_run(results, notes))
+        yield from _of_scenario(folder, scenario, _runs_of_run(results, notes), code)
     else:
         every = _runs_of_sweep(results, notes)
-        found = {regime.number: regime.scenario for regime in regimes(scenario)}
         for number, runs in cast("Any", every.groupby("regime", sort=False)):
             if int(number) not in found:
                 raise StoreError(f"{folder}: its runs are of a regime {number} that scenario.yaml does not know")
-            yield from _of_scenario(folder, found[int(number)], runs)
+            yield from _of_scenario(folder, found[int(number)], runs, code)
 
 
 def _runs_of_run(results: Results, notes: list[str]) -> pd.DataFrame:
@@ -63,10 +66,11 @@ def _runs_of_sweep(results: Results, notes: list[str]) -> pd.DataFrame:
     return good
 
 
-def _of_scenario(folder: Path, scenario: Scenario, runs: pd.DataFrame) -> Iterator[Part]:
-    """The runs of one regime, by policy."""
+def _of_scenario(folder: Path, scenario: Scenario, runs: pd.DataFrame, code: Mapping[str, Any]) -> Iterator[Part]:
+    """The runs of one regime, by policy; `code`: digests of what the user brought for a policy, by its label."""
     document = scenario.model_dump(mode="json")
     policies = dict(zip(scenario.labels, document["policies"], strict=True))
     for label, own in runs.groupby("policy", sort=False):
         if str(label) in policies:
-            yield Part(folder.name, document, str(label), policies[str(label)], own)
+            policy = identified(policies[str(label)], code.get(str(label)))
+            yield Part(folder.name, document, str(label), policy, own)

@@ -17,7 +17,7 @@ from wflsim.experiments.cached import CachedTraining
 from wflsim.experiments.plan import Run
 from wflsim.files import Damaged, locked, write
 from wflsim.records import TRACE, FinishedRound, RoundRow, Tables, read_trace
-from wflsim.results.folders import ended, leave_status
+from wflsim.results.folders import Standing, ended, leave_status, made_by
 from wflsim.results.store import Store
 from wflsim.simulation import checkpoint
 from wflsim.simulation.checkpoint import Checkpoint
@@ -60,15 +60,16 @@ class InFolder(NamedTuple):
             yield
 
     def record(self, run: Run) -> dict[str, Any] | None:
+        place = self.place(run)
         with suppress(Damaged):  # then it is computed again
-            return ended(self.place(run))
+            return ended(place) if made_by(place, run.code) else None
         return None
 
     def compute(self, run: Run, training: CachedTraining, threads: int) -> dict[str, Any]:
         place = self.place(run)
         flops_per_sample = training.flops_per_sample  # builds data and model, if it must: before any file is touched
-        tables, replayed, anew = self._tables(place, training)
-        leave_status(place, "running", "", "", {})
+        tables, replayed, anew = self._tables(place, run, training)
+        leave_status(place, Standing("running", "", "", run.code), {})
 
         def save(rounds: int, state: dict[str, Any]) -> None:
             checkpoint.save(place / checkpoint.NAME, Checkpoint(rounds, tables.marks(), state))
@@ -77,7 +78,7 @@ class InFolder(NamedTuple):
         reason, ending = carry_through(run, training, flops_per_sample, tables.append)
         told = mode(run.why_live or training.because, min(replayed, tables.held), tables.held)
         told += anew + _deposit(training)
-        leave_status(place, ending, reason, told, tables.marks())
+        leave_status(place, Standing(ending, reason, told, run.code), tables.marks())
         wall = {"wall_s": perf_counter() - training.opened_s, "threads": threads}
         write(place / "wall.json", json.dumps(wall) + "\n")
         checkpoint.forget(place / checkpoint.NAME)
@@ -90,13 +91,15 @@ class InFolder(NamedTuple):
                 f"share the file system of the result folder; name another folder with --out, or use --pool local"
             )
 
-    def _tables(self, place: Path, training: CachedTraining) -> tuple[Tables, int, str]:
+    def _tables(self, place: Path, run: Run, training: CachedTraining) -> tuple[Tables, int, str]:
         """The tables to append to; the rounds that come from the store; and why the run was begun anew, if it was.
 
         A checkpoint is resumed if it knows more rounds than the store does.
         """
         anew = ""
         try:
+            if not made_by(place, run.code):
+                raise Damaged("the code of your own has changed since")
             saved = checkpoint.load(place / checkpoint.NAME)
             if saved and saved.rounds > len(training.trace):
                 tables = Tables(place, saved.rounds, saved.marks)

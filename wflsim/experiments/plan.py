@@ -12,7 +12,7 @@ from functools import cached_property
 from wflsim.errors import ReplayRefused
 from wflsim.experiments.regimes import Regime
 from wflsim.policies.base import Policy
-from wflsim.results.digest import learning_digest, run_digest
+from wflsim.results.digest import brought_code, learning_digest, run_digest
 from wflsim.scenario import Scenario
 from wflsim.simulation.replay import refuse_inexact
 from wflsim.world.spec import WorldSpec, influences
@@ -44,6 +44,11 @@ class Run:
     def learning(self) -> str:
         """Digest of everything that can change the learning: address of the trace in the store."""
         return learning_digest(self.scenario, self.policy, self.seed)
+
+    @cached_property
+    def code(self) -> dict[str, str]:
+        """Digests of the code that the user brings for this run: a policy's, a model's; mostly empty."""
+        return brought_code(self.scenario, self.policy)
 
     @cached_property
     def digest(self) -> str:

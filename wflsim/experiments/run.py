@@ -15,7 +15,7 @@ from wflsim.files import Damaged, Mark, write
 from wflsim.learning.data.partition import class_counts, divide
 from wflsim.learning.data.sets import load as load_data
 from wflsim.records import csv_lines
-from wflsim.results.folders import ended
+from wflsim.results.folders import ended, made_by
 from wflsim.results.opening import opened
 from wflsim.results.store import Store
 from wflsim.scenario import Given, Scenario, load, slug
@@ -69,8 +69,14 @@ def planned(scenario: Scenario) -> list[Run]:
 
 def _finished(run: Run, keeper: InFolder, say: Say) -> bool:
     """Whether the run has ended and its files are what they were then."""
+    place = keeper.place(run)
     try:
-        return ended(keeper.place(run)) is not None
+        if ended(place) is None:
+            return False
+        if not made_by(place, run.code):
+            say(f"{run.title} is computed again: its code has changed since")
+            return False
+        return True
     except Damaged as error:
         say(f"{run.title} is computed again: {error}")
         return False

@@ -230,9 +230,14 @@ def _values(items: Mapping[str, Any]) -> dict[str, Any]:
 
 def _one_row_each(items: Mapping[str, Any], clients: int) -> Mapping[str, Any]:
     """The payload itself; a ValueError unless every item has a row for every client."""
+    if not isinstance(items, Mapping):
+        raise ValueError(f"a client's work returns {type(items).__name__}, not the items that it sends up by name")
     for name, item in items.items():
-        if len(value_of(item)) != clients:
-            raise ValueError(f"payload {name!r} has {len(value_of(item))} rows for {clients} clients")
+        value = value_of(item)
+        if not hasattr(value, "__len__"):
+            raise ValueError(f"payload {name!r} is a {type(value).__name__}; it needs a row for each of the clients")
+        if len(value) != clients:
+            raise ValueError(f"payload {name!r} has {len(value)} rows for {clients} clients")
     return items
 
 

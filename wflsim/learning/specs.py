@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from wflsim.imports import Place, file_below, place_of
 from wflsim.spec import BASE, Means, Spec
 
 Count = Annotated[int, Field(gt=0, le=1_000_000_000)]
@@ -68,9 +69,9 @@ class ModuleSpec(Spec):
         """Look for the folder while the scenario is read: other processes and a resumed run must find the same file."""
         if not isinstance(given, dict) or not isinstance(given.get("module"), str):
             return given
-        asked = given.get("folder")
+        asked, dotted = given.get("folder"), given["module"].split(":")[0]
         if asked is None:
-            place = next((place for place in (BASE.get(), Path()) if _source(place, given["module"])), None)
+            place = next((place for place in (BASE.get(), Path()) if file_below(place, dotted)), None)
         elif isinstance(asked, str) and "\0" not in asked:
             place = BASE.get() / asked
         elif isinstance(asked, str):
@@ -79,26 +80,22 @@ class ModuleSpec(Spec):
             return given  # what is no text is refused at its own key
         return {**given, "folder": None if place is None else str(place.resolve())}
 
-    def file(self) -> Path | None:
-        """The source file that will be imported; None if it cannot be found."""
-        if self.folder is not None and (beside := _source(Path(self.folder), self.module)):
-            return beside
+    def place(self) -> Place | None:
+        """Where the module will be imported from; None if it cannot be found."""
+        dotted = self.module.split(":")[0]
+        if self.folder is not None and (beside := file_below(Path(self.folder), dotted)):
+            return Place(beside, Path(self.folder), dotted)
         try:
-            installed = find_spec(self.module.split(":")[0])
+            found = find_spec(dotted)
         except (ImportError, ValueError):
             return None
-        origin = Path(installed.origin) if installed is not None and installed.origin else None
-        return origin if origin is not None and origin.is_file() else None
+        origin = Path(found.origin) if found is not None and found.origin else None
+        return place_of(origin) if origin is not None and origin.is_file() else None
 
-
-def _source(folder: Path, module: str) -> Path | None:
-    """The file of `package.file:Class` below a folder, if it is there."""
-    place = folder.joinpath(*module.split(":")[0].split("."))
-    candidates = (place / "__init__.py", place.parent / f"{place.name}.py")
-    try:
-        return next((path for path in candidates if path.is_file()), None)
-    except OSError:  # a name longer than the system allows
-        return None
+    def file(self) -> Path | None:
+        """The source file that will be imported; None if it cannot be found."""
+        place = self.place()
+        return None if place is None else place.file
 
 
 ModelSpec = Annotated[

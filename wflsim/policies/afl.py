@@ -9,27 +9,15 @@ by (N/m) sum_D lambda_i g_i, lambda by v_i = (N/m) loss_i on those heard: unbias
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Policy, Rng, Round, Vector, weighted
-from wflsim.policies.dual import Floor
+from wflsim.policies.base import Policy, Rng, Round, Tensor, weighted
+from wflsim.policies.dual import Floor, ModelAndMixture, scaled_losses
 from wflsim.policies.simplex import project
 from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, evaluated, step_at
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-
-@dataclass(frozen=True)
-class State:
-    w: Tensor
-    lam: Vector
-    shown: Tensor
-    """What is evaluated."""
 
 
 class AFL(Policy):
@@ -51,24 +39,21 @@ class AFL(Policy):
     eval_model: Evaluated = "average"
     """Model that is evaluated: the server's last one, or the average of those of all rounds."""
 
-    def start(self, w: Tensor, d: Sequence[int]) -> State:
-        return State(w, np.full(len(d), 1 / len(d)), w)
+    def start(self, w: Tensor, d: Sequence[int]) -> ModelAndMixture:
+        return ModelAndMixture(w, np.full(len(d), 1 / len(d)), w)
 
-    def round(self, x: State, s: int, rng: Rng) -> Round[State]:
+    def round(self, x: ModelAndMixture, s: int, rng: Rng) -> Round[ModelAndMixture]:
         N = len(x.lam)
         D, _ = yield Draw(self.m or N)
         got = yield Gather([Ask(D, self.gradient, shared={"w": x.w}, models_up=1)])
         if not got:
             return x
         a = {i: N / len(D) * float(x.lam[i]) for i in D}
-        v = np.zeros(N)
-        for reply in got:
-            v[reply.client] = N / len(got) * float(reply["loss"])
         w = x.w - step_at(self.eta_w, s) * weighted(x.w, got, "g", a)
-        lam = project(x.lam + step_at(self.eta_lambda, s) * v, self.floor / N)
-        return State(w, lam, evaluated(self.eval_model, x.shown, w, s))
+        lam = project(x.lam + step_at(self.eta_lambda, s) * scaled_losses(got, N), self.floor / N)
+        return ModelAndMixture(w, lam, evaluated(self.eval_model, x.shown, w, s))
 
-    def model(self, x: State, me: Me) -> Tensor:
+    def model(self, x: ModelAndMixture, me: Me) -> Tensor:
         return x.shown
 
     def gradient(self, me: Me, w: Tensor) -> Mapping[str, Tensor]:

@@ -1,7 +1,7 @@
 """What every policy is: a frozen object of hyper-parameters with a server half and a client half.
 
-A policy says what the server wants; the simulation decides how, when and whether it happens. A policy knows no clock,
-no radio and no records. `fedavg.py` is the shortest one; the equations of all are in docs/policies.md.
+A policy says what the server wants; the simulation decides how, when and whether it happens. `fedavg.py` is the
+shortest one; the equations of all are in docs/policies.md.
 
 All policies treat lost and late replies alike. Their weight goes to the replies received (`weighted`), server memories
 count the clients received (`total`), a client's memory changes only if its whole upload arrived, and a Gather without
@@ -13,6 +13,7 @@ Payloads may be compressed in both directions. What is remembered is computed fr
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -22,8 +23,10 @@ from pydantic import Field
 from wflsim.exchange import Me, Reply, Request, Weights
 from wflsim.spec import Spec
 
-if TYPE_CHECKING:  # a policy is also a spec, and reading a scenario must not cost an import of torch
-    from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor as Tensor
+else:  # for annotations only: a policy is also a spec, and reading a scenario must not cost an import of torch
+    Tensor = Any
 
 State = TypeVar("State")
 Round = Generator[Request, Any, State]
@@ -32,11 +35,18 @@ Rng = Callable[[str], np.random.Generator]
 
 Vector = NDArray[np.float64]
 """[N] one number per client, such as lambda or losses."""
-
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Step = Annotated[float, Field(gt=0, le=1e3)]
 """A learning rate."""
 Coefficient = Annotated[float, Field(ge=0, le=1e6)]
+
+
+@dataclass(frozen=True)
+class ModelAndCounts:
+    """What the server of a policy without memories remembers: the model, and the clients' sample counts."""
+
+    w: Tensor
+    d: tuple[int, ...]
 
 
 class Policy(Spec):
@@ -55,7 +65,7 @@ class Policy(Spec):
     needs: ClassVar[str] = ""
     """What it needs from clients or the world besides training on demand."""
 
-    name: str
+    name: str = ""
     """Name of the policy."""
     label: str | None = None
     """What the policy is called in folders and tables, to tell two variants of it apart; null: its name."""
@@ -72,9 +82,9 @@ class Policy(Spec):
         """What the server remembers at first: a small dataclass of tensors; d are the clients' sample counts.
 
         Its fields `lam`, `cluster` and `since`, if it has them, hold a number for each client and are shown in
-        clients.csv (`cluster` and `since` below zero: not known yet).
+        clients.csv (`cluster` and `since` below zero: not known yet). By default the model and the counts.
         """
-        raise NotImplementedError
+        return ModelAndCounts(w, tuple(d))
 
     def round(self, x: Any, s: int, rng: Rng) -> Round[Any]:
         """One communication round s from state x: yields requests, returns the next state."""

@@ -18,21 +18,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from wflsim.exchange import Ask, Draw, Gather, Me, Reply, Weights
-from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, weighted
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, Tensor, weighted
+from wflsim.policies.sampling import shares
 
 
 @dataclass(frozen=True)
 class State:
+    """What the server remembers: a model for each cluster, and who is in which."""
+
     w: Tensor
     """[C, P]: the model of each cluster."""
     cluster: NDArray[np.int64]
@@ -54,17 +54,17 @@ class ClusteredFL(Policy):
     eta: Step = 0.05
     """Learning rate."""
     eps1: Coefficient = 0.4
-    """A cluster may be split when its mean update is shorter than this; 0: never."""
+    """Length below which the mean update of a cluster must have fallen before the cluster may be split; 0: never."""
     eps2: Coefficient = 1.6
-    """... and its longest update is longer than this."""
+    """Length that the longest update of a cluster must exceed before the cluster may be split."""
     warmup: Annotated[int, Field(ge=0, le=1_000_000)] = 20
-    """Rounds before the first split."""
+    """Number of rounds before the first split."""
     linkage: Literal["single", "complete"] = "single"
     """Linkage of the hierarchical clustering that finds the two halves."""
     gamma_max: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """No split unless sqrt((1 - largest similarity across) / 2) exceeds this."""
+    """Least sqrt((1 - s) / 2) for a split, s being the largest cosine similarity between its halves; 0: any."""
     weights: Literal["uniform", "data"] = "uniform"
-    """Mean of a cluster's updates, or by sample counts."""
+    """Weights of the updates in the mean of a cluster: uniform, or in proportion to the clients' samples."""
 
     def start(self, w: Tensor, d: Sequence[int]) -> State:
         return State(w.unsqueeze(0), np.zeros(len(d), np.int64), np.zeros(len(d), np.int64), tuple(d))
@@ -90,8 +90,8 @@ class ClusteredFL(Policy):
         return State(w, cluster, since, x.d)
 
     def shares(self, got: Sequence[Reply], x: State) -> Weights:
-        counts = {reply.client: x.d[reply.client] if self.weights == "data" else 1 for reply in got}
-        return {client: count / sum(counts.values()) for client, count in counts.items()}
+        """Weights of these replies in the mean of their cluster."""
+        return shares([reply.client for reply in got], x.d if self.weights == "data" else [1] * len(x.d))
 
     def halves(self, got: Sequence[Reply], x: State) -> list[list[Reply]]:
         """The updates of a cluster, in two lists if it is to be split and otherwise in one."""

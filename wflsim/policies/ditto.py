@@ -14,17 +14,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, weighted
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, Tensor, weighted
 
 
 @dataclass(frozen=True)
 class State:
+    """What the server remembers: the global model and the initial one."""
+
     w: Tensor
     w_0: Tensor
     """The initial model, with which every v_i starts."""
@@ -43,11 +42,12 @@ class Ditto(Policy):
     eta: Step = 0.05
     """Learning rate of both models."""
     lam: Coefficient = 1.0
-    """lambda/2 |v_i - w|^2 holds a personal model near the global one; 0: local training alone."""
+    """Strength of the term lambda/2 |v_i - w|^2 that holds a personal model near the global one; 0: local training
+    alone."""
     sampling: Literal["data", "uniform"] = "data"
-    """Draw clients in proportion to their samples, or alike."""
+    """How clients are drawn: in proportion to their samples, or uniformly."""
     eval_model: Literal["personal", "server"] = "personal"
-    """Evaluate each client with its v_i, or all with w."""
+    """Model that is evaluated: each client's own v_i, or the server's w."""
 
     def start(self, w: Tensor, d: Sequence[int]) -> State:
         return State(w, w, tuple(d))

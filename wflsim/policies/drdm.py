@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import model_validator
@@ -18,30 +18,28 @@ from pydantic import model_validator
 from wflsim.exchange import Ask, Draw, Gather, Me, Scheme
 from wflsim.policies.base import (
     Coefficient,
-    Count,
-    Policy,
     Rng,
     Round,
     Step,
+    Tensor,
     Vector,
     average_models,
     received,
     sum_of_updates,
 )
-from wflsim.policies.dual import Floor, dual_update
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from wflsim.policies.dual import TwoPhases
 
 
 @dataclass(frozen=True)
 class State:
+    """What the server remembers: the model w, the correction c = mean of the g_i, and lambda."""
+
     w: Tensor
     c: Tensor
     lam: Vector
 
 
-class DRDM(Policy):
+class DRDM(TwoPhases):
     """Dynamic regularisation against client drift, clients drawn by the dual variable of the worst mixture."""
 
     paper: ClassVar[str] = "DRDM, Algorithm 1 (the source paper)"
@@ -49,22 +47,16 @@ class DRDM(Policy):
     up: ClassVar[str] = "2v / 1s"
     needs: ClassVar[str] = "memory of 1v per client"
     name: Literal["drdm"] = "drdm"
-    m: Count
-    """Clients drawn per round, in either phase."""
     eta: Step = 0.05
     """Learning rate."""
     mu: Coefficient = 0.5
     """Strength of the dynamic regularisation; keep mu*eta*tau <= 1."""
     gamma: Coefficient = 5e-4
     """Step of the dual variable lambda."""
-    floor: Floor = 0.03
-    """Least value of the dual variable, in parts of 1/N: lambda_i >= floor/N."""
     scheme: Scheme = "sequential"
     """How clients are drawn by lambda; `wflsim list scheme` describes each."""
     snapshot: Literal["post_step", "pre_step"] = "post_step"
     """Snapshot z_i: the iterate after the random step t' (the paper) or before it (FedTorch's DRFA)."""
-    dual_loss: Literal["minibatch", "full"] = "minibatch"
-    """Samples on which the second phase takes the losses that move lambda: a minibatch, or all of each client's."""
     freeze_g: bool = False
     """Ablation: the clients' gradient memories g_i stay 0."""
     freeze_c: bool = False
@@ -90,12 +82,11 @@ class DRDM(Policy):
         c_t, c = (x.c - mu / N * sum_of_updates(w_s, got, name) for name in ("z", "y"))            # lines 17, 18
         w_t = self.corrected(average_models(w_s, got, "z", a), c_t)                                # line 19
         w = self.corrected(average_models(w_s, got, "y", a), c)                                    # line 20
-        lam = yield from dual_update(                                                              # line 21
-            x.lam, w_t, step=self.tau * self.gamma, m=self.m, floor=self.floor / N, full=self.dual_loss == "full"
-        )
+        lam = yield from self.dual_update(x.lam, w_t, step=self.tau * self.gamma)                  # line 21
         return State(w, c, lam)
 
     def corrected(self, mean: Tensor, c: Tensor) -> Tensor:
+        """The mean of the received models, corrected by c/mu."""
         return mean if self.freeze_c else mean - c / self.mu
 
     def local_steps(self, me: Me, w: Tensor, t: int) -> Mapping[str, Tensor]:                      # Algorithm 2

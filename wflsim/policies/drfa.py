@@ -11,30 +11,18 @@ The theorems need decaying steps and the average iterate, `eval_model: average`;
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from wflsim.exchange import Ask, Draw, Gather, Me, Scheme
-from wflsim.policies.base import Count, Policy, Rng, Round, Vector, average_models, received
-from wflsim.policies.dual import Floor, dual_update
+from wflsim.policies.base import Rng, Round, Tensor, average_models, received
+from wflsim.policies.dual import ModelAndMixture, TwoPhases
 from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, evaluated, step_at
 
-if TYPE_CHECKING:
-    from torch import Tensor
 
-
-@dataclass(frozen=True)
-class State:
-    w: Tensor
-    lam: Vector
-    shown: Tensor
-    """What is evaluated."""
-
-
-class DRFA(Policy):
+class DRFA(TwoPhases):
     """FedAvg over clients drawn by the dual variable of the worst mixture."""
 
     paper: ClassVar[str] = "Deng et al. 2020, arXiv:2102.12660"
@@ -42,31 +30,25 @@ class DRFA(Policy):
     up: ClassVar[str] = "2v / 1s"
 
     name: Literal["drfa"] = "drfa"
-    m: Count
-    """Clients drawn per round, in either phase."""
     eta: DecayingStep = 0.05
     """Learning rate."""
     gamma: DecayingCoefficient = 5e-4
     """Step of the dual variable lambda."""
-    floor: Floor = 0.03
-    """Least value of the dual variable, in parts of 1/N: lambda_i >= floor/N."""
     scheme: Scheme = "sequential"
     """How clients are drawn by lambda; `wflsim list scheme` describes each."""
     start_lambda: Literal["uniform", "data"] = "uniform"
     """Dual variable lambda at first: 1/N for each client, or in proportion to its samples."""
     snapshot: Literal["post_step", "pre_step"] = "post_step"
     """Snapshot z_i: the iterate after the random step t' (the paper) or before it (the released code)."""
-    dual_loss: Literal["minibatch", "full"] = "minibatch"
-    """Samples on which the second phase takes the losses that move lambda: a minibatch, or all of each client's."""
     eval_model: Evaluated = "server"
     """Model that is evaluated: the server's last one, or the average of those of all rounds."""
 
-    def start(self, w: Tensor, d: Sequence[int]) -> State:
+    def start(self, w: Tensor, d: Sequence[int]) -> ModelAndMixture:
         share = np.full(len(d), 1.0) if self.start_lambda == "uniform" else np.asarray(d, dtype=np.float64)
-        return State(w, share / share.sum(), w)
+        return ModelAndMixture(w, share / share.sum(), w)
 
-    def round(self, x: State, s: int, rng: Rng) -> Round[State]:
-        N, gamma = len(x.lam), step_at(self.gamma, s)
+    def round(self, x: ModelAndMixture, s: int, rng: Rng) -> Round[ModelAndMixture]:
+        gamma = step_at(self.gamma, s)
         D, a = yield Draw(self.m, by=x.lam, scheme=self.scheme)
         t = int(rng("snapshot").integers(1, self.tau + 1))
         work = partial(self.local_steps, eta=step_at(self.eta, s))
@@ -74,12 +56,10 @@ class DRFA(Policy):
         if not got:
             return x
         w, w_t = (average_models(received(got, "w"), got, name, a) for name in ("y", "z"))
-        lam = yield from dual_update(
-            x.lam, w_t, step=self.tau * gamma, m=self.m, floor=self.floor / N, full=self.dual_loss == "full"
-        )
-        return State(w, lam, evaluated(self.eval_model, x.shown, w, s))
+        lam = yield from self.dual_update(x.lam, w_t, step=self.tau * gamma)
+        return ModelAndMixture(w, lam, evaluated(self.eval_model, x.shown, w, s))
 
-    def model(self, x: State, me: Me) -> Tensor:
+    def model(self, x: ModelAndMixture, me: Me) -> Tensor:
         return x.shown
 
     def local_steps(self, me: Me, w: Tensor, t: int, eta: float) -> Mapping[str, Tensor]:

@@ -1,22 +1,20 @@
 """The second phase of DRFA and DRDM, which updates the dual variable lambda (DRDM's Algorithm 3; Deng et al. 2020).
 
-    lam = yield from dual_update(lam, w_t, step=tau * gamma, m=m, floor=floor / N)
+    lam = yield from self.dual_update(lam, w_t, step=tau * gamma)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Round, Vector
+from wflsim.exchange import Ask, Draw, Gather, Me, Reply
+from wflsim.policies.base import Count, Policy, Round, Tensor, Vector
 from wflsim.policies.simplex import project
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def _leaves_room(floor: float) -> float:
@@ -34,20 +32,46 @@ Floor = Annotated[float, Field(ge=0), AfterValidator(_leaves_room)]
 """Least lambda_i, in units of 1/N."""
 
 
-def dual_update(lam: Vector, w: Tensor, step: float, m: int, floor: float, full: bool = False) -> Round[Vector]:
-    """Ask m uniformly drawn clients for their loss at w, and move lambda along v (lines 3-8).
+@dataclass(frozen=True)
+class ModelAndMixture:
+    """What the server of a minimax policy remembers."""
 
-    v_i = (N/answers) loss_i for clients that answered, 0 for the others. `full`: losses on all training samples.
-    """
-    N = len(lam)
-    U, _ = yield Draw(m)
-    got = yield Gather([Ask(U, full_loss if full else minibatch_loss, shared={"w": w})])
-    if not got:
-        return lam
+    w: Tensor
+    """Parameters of the global model."""
+    lam: Vector
+    """Dual variable lambda: the weight of each client in the worst mixture found so far."""
+    shown: Tensor
+    """Parameters that are evaluated: w, or the average of all so far."""
+
+
+class TwoPhases(Policy):
+    """A policy whose second phase asks clients for their losses and moves the dual variable lambda by them."""
+
+    m: Count
+    """Clients drawn per round, in either phase."""
+    floor: Floor = 0.03
+    """Least value of the dual variable, in parts of 1/N: lambda_i >= floor/N."""
+    dual_loss: Literal["minibatch", "full"] = "minibatch"
+    """Samples on which the second phase takes the losses that move lambda: a minibatch, or all of each client's."""
+
+    def dual_update(self, lam: Vector, w: Tensor, step: float) -> Round[Vector]:
+        """Ask m uniformly drawn clients for their loss at w, and move lambda along v (lines 3-8).
+
+        v_i = (N/answers) loss_i for clients that answered, 0 for the others.
+        """
+        N = len(lam)
+        U, _ = yield Draw(self.m)
+        loss = full_loss if self.dual_loss == "full" else minibatch_loss
+        got = yield Gather([Ask(U, loss, shared={"w": w})])
+        return project(lam + step * scaled_losses(got, N), self.floor / N) if got else lam
+
+
+def scaled_losses(got: Sequence[Reply], N: int) -> Vector:
+    """Unbiased estimate of the N clients' losses: v_i = (N/answers) loss_i where client i answered, else 0."""
     v = np.zeros(N)
     for reply in got:
         v[reply.client] = N / len(got) * float(reply["loss"])
-    return project(lam + step * v, floor)
+    return v
 
 
 def minibatch_loss(me: Me, w: Tensor) -> Mapping[str, Tensor]:

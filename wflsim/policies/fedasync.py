@@ -10,20 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from wflsim.exchange import Ask, Draw, Lost, Me, Receive, Send
-from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Step
+from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Step, Tensor
 from wflsim.units import Share
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
 class State:
+    """What the server remembers: the model, its version, and how many orders are under way."""
+
     w: Tensor
     t: int
     """Server version."""
@@ -31,18 +30,24 @@ class State:
     """Tasks under way."""
 
 
-class FedAsync(Policy):
-    """Every arriving model is mixed into the server's at once, the less the staler it is."""
+class AsynchronousPolicy(Policy):
+    """A policy that keeps m orders under way; each client returns the version of the model that it was given."""
 
-    paper: ClassVar[str] = "Xie et al. 2020, arXiv:1903.03934"
     asynchronous: ClassVar[bool] = True
     down: ClassVar[str] = "1v+1s"
     up: ClassVar[str] = "1v+1s"
     needs: ClassVar[str] = "asynchronous: a world with a clock"
 
-    name: Literal["fedasync"] = "fedasync"
     m: Count
     """Orders under way at once."""
+
+
+class FedAsync(AsynchronousPolicy):
+    """Every arriving model is mixed into the server's at once, the less the staler it is."""
+
+    paper: ClassVar[str] = "Xie et al. 2020, arXiv:1903.03934"
+
+    name: Literal["fedasync"] = "fedasync"
     eta: Step = 0.05
     """Learning rate."""
     rho: Coefficient = 0.005
@@ -76,6 +81,7 @@ class FedAsync(Policy):
         return State(x.w.lerp(reply["y"], alpha_k), x.t + 1, busy - 1)
 
     def s(self, k: int) -> float:
+        """Factor on the weight of a model that is k versions old."""
         if self.staleness == "polynomial":
             return float((k + 1) ** -self.a)
         return 1.0 if self.staleness == "constant" or k <= self.b else 1 / (self.a * (k - self.b) + 1)

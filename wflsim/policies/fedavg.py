@@ -10,23 +10,15 @@ normalisation that the printed algorithm lacks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from wflsim.exchange import Ask, Draw, Gather, Me, Reply, Weights
-from wflsim.policies.base import Rng, Round, Step, average_models, received
+from wflsim.policies.base import ModelAndCounts, Rng, Round, Step, Tensor, average_models, received
+from wflsim.policies.sampling import shares
 from wflsim.policies.work import UnequalWork
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-
-@dataclass(frozen=True)
-class State:
-    w: Tensor
-    d: tuple[int, ...]
 
 
 class FedAvg(UnequalWork):
@@ -42,23 +34,21 @@ class FedAvg(UnequalWork):
     weights: Literal["uniform", "data"] = "uniform"
     """Weights of the received models in the average: uniform, or in proportion to the clients' samples."""
 
-    def start(self, w: Tensor, d: Sequence[int]) -> State:
-        return State(w, tuple(d))
-
-    def round(self, x: State, s: int, rng: Rng) -> Round[State]:
+    def round(self, x: ModelAndCounts, s: int, rng: Rng) -> Round[ModelAndCounts]:
         got, a = yield from self.updates(x, rng)
         return replace(x, w=average_models(received(got, "w"), got, "y", a)) if got else x
 
-    def updates(self, x: State, rng: Rng) -> Round[tuple[list[Reply], Weights]]:
+    def updates(self, x: ModelAndCounts, rng: Rng) -> Round[tuple[list[Reply], Weights]]:
         """The models that a cohort sent back, and the weight of each client."""
         D, a = yield Draw(self.m or len(x.d))
         if self.weights == "data":
-            a = {i: x.d[i] / sum(x.d[j] for j in D) for i in D}
+            a = shares(D, x.d)
         work = partial(self.local_steps, tau=self.allotted(D, len(x.d), rng))
         got = yield Gather([Ask(D, work, shared={"w": x.w}, models_up=1)])
         return got, a
 
     def local_steps(self, me: Me, w: Tensor, tau: Mapping[int, int]) -> Mapping[str, Tensor]:
+        """Client half: local steps from w, and what is sent up. Row i of a tensor belongs to client i of `me`."""
         y = me.copies_of(w)
         for _ in me.steps([tau[i] for i in me.clients], y):
             me.descend(y, self.eta)

@@ -9,24 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from wflsim.policies import fedavg
-from wflsim.policies.base import Rng, Round, Step, average_models, received
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from wflsim.policies.base import ModelAndCounts, Rng, Round, Step, Tensor, average_models, received
+from wflsim.policies.fedavg import FedAvg
 
 
 @dataclass(frozen=True)
-class State(fedavg.State):
+class State(ModelAndCounts):
+    """What the server remembers: FedAvg's state and its momentum."""
+
     v: Tensor
     """Momentum."""
 
 
-class FedAvgM(fedavg.FedAvg):
+class FedAvgM(FedAvg):
     """FedAvg whose server keeps moving in the direction of earlier rounds."""
 
     paper: ClassVar[str] = "Hsu et al. 2019, arXiv:1909.06335"

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from wflsim.exchange import Ask, Draw, Lost, Me, Receive, Send
-from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Step
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from wflsim.policies.base import Coefficient, Count, Rng, Round, Step, Tensor
+from wflsim.policies.fedasync import AsynchronousPolicy
 
 
 @dataclass(frozen=True)
 class State:
+    """What the server remembers: the model, its version, the buffer, and how many orders are under way."""
+
     w: Tensor
     t: int
     """Server version."""
@@ -33,18 +33,12 @@ class State:
     """Tasks under way."""
 
 
-class FedBuff(Policy):
+class FedBuff(AsynchronousPolicy):
     """Asynchronous clients, whose updates are collected in a buffer of K before the server moves."""
 
     paper: ClassVar[str] = "Nguyen et al. 2022, arXiv:2106.06639"
-    asynchronous: ClassVar[bool] = True
-    down: ClassVar[str] = "1v+1s"
-    up: ClassVar[str] = "1v+1s"
-    needs: ClassVar[str] = "asynchronous: a world with a clock"
 
     name: Literal["fedbuff"] = "fedbuff"
-    m: Count
-    """Orders under way at once."""
     K: Count = 5
     """Updates that the buffer holds before the server moves."""
     eta: Step = 0.05

@@ -11,19 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Policy, Rng, Round, Step, average_models, received, sum_of_updates
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from wflsim.policies.base import Policy, Rng, Round, Step, Tensor, average_models, received, sum_of_updates
 
 
 @dataclass(frozen=True)
 class State:
+    """What the server remembers: the model w and the correction c = mean of the g_i."""
+
     w: Tensor
     c: Tensor
     N: int

@@ -13,25 +13,17 @@ released code's server momentum.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, Rng, Round, Step, weighted
+from wflsim.policies.base import Coefficient, ModelAndCounts, Rng, Round, Step, Tensor, weighted
+from wflsim.policies.sampling import shares
 from wflsim.policies.work import UnequalWork
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-
-@dataclass(frozen=True)
-class State:
-    w: Tensor
-    d: tuple[int, ...]
 
 
 class FedNova(UnequalWork):
@@ -47,9 +39,9 @@ class FedNova(UnequalWork):
     rho: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Local momentum; 0: plain SGD."""
     mu: Coefficient = 0.0
-    """Proximal term mu/2 |y - w|^2; keep eta*mu <= 1, and rho at 0."""
+    """Strength of the proximal term mu/2 |y - w|^2 of the local objective; keep eta*mu <= 1, and rho at 0."""
     weights: Literal["data", "uniform"] = "data"
-    """p_i of the clients heard: by their sample counts, or alike."""
+    """Weights p_i of the clients heard: in proportion to their samples, or uniform."""
 
     @model_validator(mode="after")
     def _one_local_solver(self) -> Self:
@@ -65,13 +57,10 @@ class FedNova(UnequalWork):
             )
         return self
 
-    def start(self, w: Tensor, d: Sequence[int]) -> State:
-        return State(w, tuple(d))
-
-    def round(self, x: State, s: int, rng: Rng) -> Round[State]:
+    def round(self, x: ModelAndCounts, s: int, rng: Rng) -> Round[ModelAndCounts]:
         D, p = yield Draw(self.m or len(x.d))
         if self.weights == "data":
-            p = {i: x.d[i] / sum(x.d[j] for j in D) for i in D}
+            p = shares(D, x.d)
         work = partial(self.local_steps, tau=self.allotted(D, len(x.d), rng))
         got = yield Gather([Ask(D, work, shared={"w": x.w}, models_up=1)])
         if not got:

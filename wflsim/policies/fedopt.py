@@ -10,26 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from wflsim.policies import fedavg
-from wflsim.policies.base import Coefficient, Rng, Round, Step, average_models, received
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from wflsim.policies.base import Coefficient, ModelAndCounts, Rng, Round, Step, Tensor, average_models, received
+from wflsim.policies.fedavg import FedAvg
 
 
 @dataclass(frozen=True)
-class State(fedavg.State):
+class State(ModelAndCounts):
+    """What the server remembers: FedAvg's state and two moments of the updates."""
+
     m: Tensor
     """First moment of the updates."""
     v: Tensor
     """Second moment of each entry."""
 
 
-class FedAdagrad(fedavg.FedAvg):
+class FedAdagrad(FedAvg):
     """FedAvg whose server divides each entry of the mean update by the root of all its squares so far."""
 
     paper: ClassVar[str] = "Reddi et al. 2021, arXiv:2003.00295"

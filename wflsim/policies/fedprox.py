@@ -8,23 +8,15 @@ takes tau_min..tau steps (the code: 1 to E - 1 epochs for a part of the cohort).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, Rng, Round, Step, average_models, received
+from wflsim.policies.base import Coefficient, ModelAndCounts, Rng, Round, Step, Tensor, average_models, received
+from wflsim.policies.sampling import shares
 from wflsim.policies.work import UnequalWork
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-
-@dataclass(frozen=True)
-class State:
-    w: Tensor
-    d: tuple[int, ...]
 
 
 class FedProx(UnequalWork):
@@ -44,13 +36,10 @@ class FedProx(UnequalWork):
     sampling: Literal["uniform", "data"] = "uniform"
     """How clients are drawn: uniformly, or in proportion to their samples."""
 
-    def start(self, w: Tensor, d: Sequence[int]) -> State:
-        return State(w, tuple(d))
-
-    def round(self, x: State, s: int, rng: Rng) -> Round[State]:
+    def round(self, x: ModelAndCounts, s: int, rng: Rng) -> Round[ModelAndCounts]:
         D, a = yield Draw(self.m or len(x.d), by=x.d if self.sampling == "data" else None)
         if self.weights == "data":
-            a = {i: x.d[i] / sum(x.d[j] for j in D) for i in D}
+            a = shares(D, x.d)
         work = partial(self.local_steps, tau=self.allotted(D, len(x.d), rng))
         got = yield Gather([Ask(D, work, shared={"w": x.w}, models_up=1)])
         if not got:

@@ -12,30 +12,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Count, Policy, Rng, Round, Step, Vector, average_models, received, sum_of_updates
-from wflsim.policies.dual import Floor, dual_update
+from wflsim.policies.base import (
+    Rng,
+    Round,
+    Step,
+    Tensor,
+    average_models,
+    received,
+    sum_of_updates,
+)
+from wflsim.policies.dual import Floor, ModelAndMixture, TwoPhases
 from wflsim.policies.steps import Decay, DecayingCoefficient, DecayingStep, Evaluated, evaluated, step_at
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
-class State:
-    w: Tensor
+class State(ModelAndMixture):
+    """What the server remembers: the model, lambda, and the correction c."""
+
     c: Tensor
-    lam: Vector
-    shown: Tensor
-    """What is evaluated."""
+    """Mean of the clients' memories g_i."""
 
 
-class LambdaDRDM(Policy):
+class LambdaDRDM(TwoPhases):
     """DRDM with lambda in the local objectives instead of in the draw, so that its limit is the worst mixture's."""
 
     paper: ClassVar[str] = "ours, after DRDM"
@@ -44,8 +48,6 @@ class LambdaDRDM(Policy):
     needs: ClassVar[str] = "memory of 1v per client"
 
     name: Literal["lambda_drdm"] = "lambda_drdm"
-    m: Count
-    """Clients drawn per round, in either phase."""
     eta: DecayingStep = 0.05
     """Learning rate."""
     kappa: Step = 2.0
@@ -56,13 +58,11 @@ class LambdaDRDM(Policy):
     """Step of the dual variable lambda."""
     floor: Floor = 0.0
     """Least value of the dual variable, in parts of 1/N: lambda_i >= floor/N; by default none is needed."""
-    dual_loss: Literal["minibatch", "full"] = "minibatch"
-    """Samples on which the second phase takes the losses that move lambda: a minibatch, or all of each client's."""
     eval_model: Evaluated = "server"
     """Model that is evaluated: the server's last one, or the average of those of all rounds."""
 
     def start(self, w: Tensor, d: Sequence[int]) -> State:
-        return State(w, w.new_zeros(w.shape), np.full(len(d), 1 / len(d)), w)
+        return State(w, np.full(len(d), 1 / len(d)), w, c=w.new_zeros(w.shape))
 
     def round(self, x: State, s: int, rng: Rng) -> Round[State]:
         N, mu = len(x.lam), self.mu
@@ -76,9 +76,8 @@ class LambdaDRDM(Policy):
         c_t, c = (x.c - mu / N * sum_of_updates(w_s, got, name) for name in ("z", "y"))            # lines 17, 18
         w_t = average_models(w_s, got, "z", a) - c_t / mu                                          # line 19
         w = average_models(w_s, got, "y", a) - c / mu                                              # line 20
-        step, full = self.tau * step_at(self.gamma, s), self.dual_loss == "full"
-        lam = yield from dual_update(x.lam, w_t, step, m=self.m, floor=self.floor / N, full=full)  # line 21
-        return State(w, c, lam, evaluated(self.eval_model, x.shown, w, s))
+        lam = yield from self.dual_update(x.lam, w_t, step=self.tau * step_at(self.gamma, s))      # line 21
+        return State(w, lam, evaluated(self.eval_model, x.shown, w, s), c)
 
     def model(self, x: State, me: Me) -> Tensor:
         return x.shown

@@ -11,21 +11,12 @@ F_k, and clients are drawn in proportion to their samples (`sampling: data`), bo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar, Literal
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, weighted
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-
-@dataclass(frozen=True)
-class State:
-    w: Tensor
-    d: tuple[int, ...]
+from wflsim.policies.base import Coefficient, ModelAndCounts, Policy, Rng, Round, Step, Tensor, weighted
 
 
 class QFedAvg(Policy):
@@ -38,16 +29,13 @@ class QFedAvg(Policy):
 
     name: Literal["q_fedavg"] = "q_fedavg"
     eta: Step = 0.05
-    """Learning rate, tuned for q = 0; L is 1/eta."""
+    """Learning rate that is right for q = 0; the Lipschitz constant L is 1/eta."""
     q: Coefficient = 1.0
-    """Fairness: 0 is FedAvg, the limit of large q looks at the worst client alone."""
+    """Exponent q of the losses: 0 is FedAvg, and the larger q, the more the clients with large losses count."""
     sampling: Literal["data", "uniform"] = "data"
-    """Draw clients in proportion to their samples, or alike."""
+    """How clients are drawn: in proportion to their samples, or uniformly."""
 
-    def start(self, w: Tensor, d: Sequence[int]) -> State:
-        return State(w, tuple(d))
-
-    def round(self, x: State, s: int, rng: Rng) -> Round[State]:
+    def round(self, x: ModelAndCounts, s: int, rng: Rng) -> Round[ModelAndCounts]:
         D, _ = yield Draw(self.m or len(x.d), by=x.d if self.sampling == "data" else None)
         got = yield Gather([Ask(D, self.local_steps, shared={"w": x.w}, models_up=1)])
         if not got:

@@ -1,11 +1,18 @@
-"""The list of all policies. A new policy is a file, its import here and its name in the list."""
+"""The list of all built-in policies, and the door by which users' policies come in beside them.
+
+A new built-in policy is a file, its import here and its name in the list. One of a user's own is named by its file
+(`./mine.py:Mine`), by its module (`my_lab.policies:Mine`), or announced by an installed package as an entry point of
+the group `wflsim.policies`; docs/write_a_policy.md says how it is written.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Union
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Union
 
 from pydantic import Field
 
+from wflsim.door import Door
 from wflsim.policies.afl import AFL
 from wflsim.policies.base import Policy
 from wflsim.policies.clustered import ClusteredFL
@@ -36,8 +43,34 @@ POLICIES: tuple[type[Policy], ...] = (
 )  # fmt: skip
 """In the order in which `wflsim list policies` shows them."""
 
+BUILTIN: dict[str, type[Policy]] = {str(policy.model_fields["name"].default): policy for policy in POLICIES}
+"""Policies of this package by their names."""
+
+
+def _wrong(found: type[Any]) -> str | None:
+    """What a user's class lacks to be a policy, as a sentence about it; None if it is one."""
+    if found in POLICIES:
+        return f"is built in; write name: {found.model_fields['name'].default}"
+    if missing := [name for name in ("paper", "down", "up") if not getattr(found, name, "")]:
+        return f"does not say its {' and '.join(missing)}: write into the class, for example, up: ClassVar[str] = '1v'"
+    if missing := [name for name in ("start", "round") if getattr(found, name) is getattr(Policy, name)]:
+        return f"has no method {' and no method '.join(missing)}, which every policy needs"
+    for payload in (found.down, found.up):
+        if not _PAYLOAD.fullmatch(payload):
+            return f"sends {payload!r}; write the model vectors and scalars of each phase, such as 1v+1s / 1v"
+    return None
+
+
+_PAYLOAD = re.compile(r"\w+[vs](\+\w+[vs])*( / \w+[vs](\+\w+[vs])*)*")
+DOOR = Door("policy", "wflsim.policies", Policy, tuple(BUILTIN), _wrong)
+
 if TYPE_CHECKING:
     PolicySpec = Policy
 else:
-    PolicySpec = Annotated[Union[POLICIES], Field(discriminator="name")]  # noqa: UP007 (members of a tuple)
+    PolicySpec = Annotated[Union[POLICIES], Field(discriminator="name"), DOOR]  # noqa: UP007 (members of a tuple)
     """Any policy, chosen in a scenario by its `name`."""
+
+
+def policy_class(name: str) -> type[Policy]:
+    """The policy that a scenario names so, built in or brought; ValueError with a sentence if there is none."""
+    return BUILTIN.get(name) or DOOR.find(name)

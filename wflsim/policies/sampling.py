@@ -64,6 +64,11 @@ def pick(draw: Draw, race: Race, eligible: Sequence[int]) -> tuple[list[int], We
     return D, {i: 1.0 / len(D) for i in D}
 
 
+def shares(D: Sequence[int], d: Sequence[int]) -> Weights:
+    """Weights of the clients of D in proportion to their samples: d_i over the sum of d over D."""
+    return {i: d[i] / sum(d[j] for j in D) for i in D}
+
+
 def fastest(E: Vector, lam: Vector, m: int) -> list[int]:
     """The m clients with the smallest E_i/lambda_i, sorted; clients with lambda_i = 0 are never among them."""
     runners = np.flatnonzero(lam > 0)

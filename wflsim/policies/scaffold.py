@@ -11,19 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Policy, Rng, Round, Step, received, total, weighted
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from wflsim.policies.base import Policy, Rng, Round, Step, Tensor, received, total, weighted
 
 
 @dataclass(frozen=True)
 class State:
+    """What the server remembers: the model w and the control variate c = mean of the c_i."""
+
     w: Tensor
     c: Tensor
     N: int

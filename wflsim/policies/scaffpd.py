@@ -13,27 +13,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, Vector, weighted
+from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, Tensor, Vector, weighted
+from wflsim.policies.dual import ModelAndMixture
 from wflsim.policies.simplex import project
 from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, evaluated, step_at
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 @dataclass(frozen=True)
-class State:
-    w: Tensor
-    lam: Vector
+class State(ModelAndMixture):
+    """What the server remembers: the model, lambda, and the losses it knows."""
+
     L: Vector
     """Last known losses; empty before anybody was heard."""
-    shown: Tensor
-    """What is evaluated."""
 
 
 class SCAFFPD(Policy):
@@ -65,7 +61,7 @@ class SCAFFPD(Policy):
     """Model that is evaluated: the server's last one, or the average of those of all rounds."""
 
     def start(self, w: Tensor, d: Sequence[int]) -> State:
-        return State(w, np.full(len(d), 1 / len(d)), np.empty(0), w)
+        return State(w, np.full(len(d), 1 / len(d)), w, np.empty(0))
 
     def round(self, x: State, s: int, rng: Rng) -> Round[State]:
         N, eta_l = len(x.lam), step_at(self.eta_l, s)
@@ -89,6 +85,7 @@ class SCAFFPD(Policy):
         return replace(x, w=w, shown=evaluated(self.eval_model, x.shown, w, s))
 
     def losses(self, last: Vector, heard: Mapping[int, float], N: int) -> Vector:
+        """The N losses that the dual step uses, from those heard now and the last known ones of the others."""
         if self.absent == "ipw":
             return np.array([N / len(heard) * heard.get(i, 0.0) for i in range(N)])
         first = sum(heard.values()) / len(heard)
@@ -103,6 +100,7 @@ class SCAFFPD(Policy):
         return x.shown
 
     def loss_and_gradient(self, me: Me, w: Tensor) -> Mapping[str, Tensor]:
+        """Client half of phase A: loss and gradient at w."""
         y = me.copies_of(w)
         c, L = me.gf(y) if self.loss == "minibatch" else (me.g(y), me.f(y, on=me.everything))
         c = me.sent(c)

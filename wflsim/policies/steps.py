@@ -6,15 +6,12 @@ schedule is agreed in advance, so it costs no bits: the server hands the value t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from wflsim.policies.base import Coefficient, Count, Step
+from wflsim.policies.base import Coefficient, Count, Step, Tensor
 from wflsim.spec import Spec
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Decay(Spec):

@@ -7,11 +7,11 @@ figures/ draws the same for papers.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from wflsim.errors import StoreError
+from wflsim.files import write
 
 NAME = "report.html"
 """File name of a page whose place is not given."""
@@ -43,11 +43,9 @@ def build(folders: Sequence[Path], out: Path | None = None, figures: bool = Fals
 
 
 def _write(path: Path, text: str) -> None:
-    """Write beside and rename, so that a reader sees the old page or the new one."""
-    draft = path.with_name(path.name + ".part")
+    """Write a file of the report, and make its folder if it is not there."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, encoding="utf-8")
-        os.replace(draft, path)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
+    write(path, text)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pandas as pd
 
-from wflsim.analysis.joining import Comparison, Part, join
+from wflsim.analysis.joining import Comparison, Part, identified, join
 from wflsim.errors import StoreError
 from wflsim.report.charts import accuracy, clients, devices, regimes, tuning
 from wflsim.report.charts.chart import Chart
@@ -90,7 +90,8 @@ def _parts(folder: Folder) -> Iterator[Part]:
     known = dict(zip(folder.labels, policies, strict=True)) if named and policies else {}
     for label, runs in folder.runs.groupby("policy", sort=False):
         if folder.scenario:
-            yield Part(folder.folder.resolve().name, folder.scenario, str(label), known.get(str(label), {}), runs)
+            policy = identified(known.get(str(label), {}), folder.about.get("code", {}).get(str(label)))
+            yield Part(folder.folder.resolve().name, folder.scenario, str(label), policy, runs)
 
 
 def _keep(kept: list[tuple[Folder, T]], folder: Folder, read: T | None) -> bool:

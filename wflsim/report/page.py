@@ -94,10 +94,12 @@ class Page:
 
     @property
     def charts(self) -> list[Chart]:
+        """All charts of the page, in their order."""
         return [item for section in self.sections for item in section.items if isinstance(item, Chart)]
 
     @property
     def tables(self) -> list[Table]:
+        """All tables of the page, in their order."""
         return [item for section in self.sections for item in section.items if isinstance(item, Table)]
 
 

@@ -222,9 +222,10 @@ def heats(series: Series, story: Story, columns: int) -> dict[str, Heat]:
     return found
 
 
-def _heat(
+def _heat(  # what is drawn (4), and how it is labelled (4)
     rows: pd.DataFrame, who: Sequence[int], rounds: int, columns: int, how: str, top: float, ticks: str, text: str
 ) -> Heat:
+    """A table of clients (rows) over rounds (columns, several rounds each where there are many) with its labels."""
     # evaluations may be sparser than rounds: then a column per evaluation, and no empty ones between
     at = np.arange(rounds) if how == "sum" else np.unique(rows["round"])
     width = -(-len(at) // columns)

@@ -44,14 +44,17 @@ class Style(NamedTuple):
 
     @property
     def hex(self) -> str:
+        """The colour as #rrggbb."""
         return POLICIES[self.colour]
 
     @property
     def dash(self) -> str:
+        """Dash pattern of lines, by the folder."""
         return DASHES[self.variant % len(DASHES)]
 
     @property
     def marker(self) -> str:
+        """Shape of points, so that policies can be told apart without colour."""
         return MARKERS[(self.colour + self.variant) % len(MARKERS)]
 
 

@@ -57,7 +57,7 @@ def read_tune(folder: Folder) -> Tune | None:
     chosen["could_win"] = chosen["could_win"].map(_listed) if "could_win" in chosen else ""
     chosen[["policy", *keys]] = chosen[["policy", *keys]].fillna("").astype(str)
     chosen["edge"] = [truly(value) for value in chosen["edge"]] if "edge" in chosen else False
-    chosen["why_edge"] = chosen["why_edge"].fillna("").astype(str) if "why_edge" in chosen else ""
+    chosen["why_edge"] = chosen["why_edge"].astype(object).fillna("").astype(str) if "why_edge" in chosen else ""
     chosen["edge"] &= chosen["why_edge"] == ""  # where a search says why it went no further, nothing is left open
     chosen["unit"] = chosen["unit"].fillna("") if "unit" in chosen else ""
     costs = folder.table("costs.csv", ["policy", "regime", "tau", "cost"])

@@ -16,6 +16,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from wflsim.door import origin_of
+from wflsim.imports import content, sources
 from wflsim.learning.specs import ModuleSpec
 from wflsim.policies.base import Policy
 from wflsim.policies.registry import POLICIES
@@ -40,18 +42,29 @@ def learning_key(scenario: Scenario, policy: int, seed: int) -> dict[str, Any]:
     files = {name: _of_file(path) for name, path in _input_files(blocks)}
     if isinstance(scenario.model, ModuleSpec):
         del blocks["model"]["folder"]  # what the file says is a cause, where it lies is not
-        if file := scenario.model.file():
-            files[".model.module"] = _of_file(file)
+    policy_keys = spec.model_dump(mode="json", exclude={"label"})
+    if origin_of(spec) is not None:
+        policy_keys["name"] = spec.name.rpartition(":")[2]  # likewise
     return {
         **blocks,
         "clients": scenario.clients,
         "seed": seed,
-        "policy": spec.model_dump(mode="json", exclude={"label"}),
+        "policy": policy_keys,
         "evaluate_every": scenario.evaluate_every,
         "versions": {name: version(name) for name in ("torch", "numpy")} | {"machine": platform.machine()},
         "sources": _sources(LEARNING) + _policy_sources(type(spec)),
-        "files": files,
+        "files": files | brought_code(scenario, policy),
     }
+
+
+def brought_code(scenario: Scenario, policy: int) -> dict[str, str]:
+    """Digests of the code that the user brings for one policy: the policy's own and the model's; mostly empty."""
+    found = {}
+    if isinstance(scenario.model, ModuleSpec) and (place := scenario.model.place()) is not None:
+        found[".model.module"] = digest(content(sources(place)))
+    if (origin := origin_of(scenario.policies[policy])) is not None:
+        found[".policy"] = origin.digest
+    return found
 
 
 def learning_digest(scenario: Scenario, policy: int, seed: int) -> str:
@@ -97,7 +110,12 @@ def _sources(parts: tuple[str, ...]) -> list[str]:
 
 @lru_cache
 def _policy_sources(policy: type[Policy]) -> list[str]:
-    """The policy's module, those it imports from, and the package's helpers: other policies may change freely."""
+    """The policy's module, those it imports from, and the package's helpers: other policies may change freely.
+
+    Of a policy of the user's own: all policies of the package, for it may import any of them.
+    """
+    if origin_of(policy) is not None:
+        return _sources(("policies",))
     found: set[str] = set()
     wanted = [policy.__module__]
     while wanted:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from wflsim.errors import StoreError
 from wflsim.files import Damaged, Mark, read_sealed, verify, write, write_sealed
@@ -31,9 +31,27 @@ def runs_table(folder: Path) -> str:
     return FORMER_RUNS_TABLE if former else RUNS_TABLE
 
 
-def leave_status(folder: Path, ending: str, reason: str, mode: str, files: Mapping[str, Mark]) -> None:
+class Standing(NamedTuple):
+    """How a run stands."""
+
+    status: str
+    reason: str
+    mode: str
+    """Which rounds were trained and which replayed, in a sentence."""
+    code: Mapping[str, str]
+    """Digests of the code that the user brought for it, a policy or a model; mostly empty."""
+
+
+def leave_status(folder: Path, standing: Standing, files: Mapping[str, Mark]) -> None:
     """Write how the run in this folder stands; the marks of its files once it has ended."""
-    write(folder / STATUS, write_sealed({"status": ending, "reason": reason, "mode": mode}, files))
+    held = {name: value for name, value in standing._asdict().items() if name != "code" or value}
+    write(folder / STATUS, write_sealed(held, files))
+
+
+def made_by(folder: Path, code: Mapping[str, str]) -> bool:
+    """Whether what a run's folder holds was computed by this code of the user's, as far as there is any."""
+    held = status(folder)
+    return not held or held.get("code", {}) == code
 
 
 def status(folder: Path) -> dict[str, Any]:

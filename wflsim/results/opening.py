@@ -11,8 +11,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from wflsim.door import recorded
 from wflsim.errors import StoreError, WflsimError
 from wflsim.files import Damaged, Mark, locked, read_sealed, verify, write, write_sealed
+from wflsim.results.digest import brought_code
 from wflsim.results.folders import ABOUT, SCENARIO
 from wflsim.scenario import Scenario, dump, load
 from wflsim.scenario.differences import ABSENT, differences
@@ -42,6 +44,8 @@ def opened(scenario: Scenario, folder: Path, fresh: bool, **more: Any) -> Iterat
         write(folder / SCENARIO, dump(scenario))
         sealed[SCENARIO] = Mark.of_file(folder / SCENARIO)
         about = {"name": scenario.name, **more, "labels": scenario.labels, "seeds": list(scenario.seeds)}
+        if code := {label: found for i, label in enumerate(scenario.labels) if (found := brought_code(scenario, i))}:
+            about["code"] = code
         about |= provenance()
         write(folder / ABOUT, write_sealed({**about, "status": "running"}, sealed))
         ending = "interrupted"
@@ -93,7 +97,8 @@ def _refuse_foreign(scenario: Scenario, folder: Path, mark: Mark | None) -> None
     try:
         if mark is not None:
             verify(held, mark)
-        there = load(held)
+        with recorded():
+            there = load(held)
     except WflsimError as error:
         raise StoreError(
             f"{held} cannot be read, so nobody knows which scenario the results in {folder} are of ({error}); {cure}"

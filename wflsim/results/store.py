@@ -72,13 +72,9 @@ class Store:
     def record(self, name: str) -> dict[str, Any] | None:
         """The record of the finished run with this digest; None if it is not there."""
         path = self._record_path(name)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (FileNotFoundError, NotADirectoryError):
+        held = _read(path, path)
+        if held is None:
             return None
-        except (OSError, UnicodeDecodeError) as error:
-            raise StoreError(f"cannot read {path}: {error}; {_cure(path)}") from error
-        held = _opened(text, path)
         record: dict[str, Any] = held.get("record", {})
         if held.get("name") != name or held.get("checksum") != _checksum(json.dumps(record).encode()):
             raise StoreError(f"{path} is corrupt or belongs elsewhere; {_cure(path)}")
@@ -133,9 +129,9 @@ class Store:
             size = sum(path.stat().st_size for path in files)
             age_s = now_s - max((path.stat().st_mtime for path in files), default=0.0)
             try:
-                seal = _opened((folder / SEAL).read_text(encoding="utf-8"), folder / SEAL)
-                what, rounds = str(seal.get("about", "")), int(seal.get("rounds", 0))
-            except (OSError, StoreError, ValueError):
+                seal = _read(folder / SEAL, folder) or {}
+                what, rounds = str(seal["about"]), int(seal.get("rounds", 0))
+            except (OSError, StoreError, KeyError, ValueError):
                 what, rounds = "(nothing sealed yet, or unreadable)", 0
             yield Stored("trace", folder.name, what, rounds, size, age_s, folder)
 
@@ -224,22 +220,24 @@ class Entry:
             path.unlink(missing_ok=True)
 
     def _seal(self) -> dict[str, Any] | None:
+        """The seal of the trace; None if there is no trace, StoreError if the seal is damaged or another's."""
         path = self.folder / SEAL
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (FileNotFoundError, NotADirectoryError):
+        seal = _read(path, self.folder)
+        if seal is None:
             return None
-        except (OSError, UnicodeDecodeError) as error:
-            raise StoreError(f"cannot read {path}: {error}; {_cure(self.folder)}") from error
-        seal = _opened(text, path)
         if seal.pop("seal", None) != _own_checksum(seal) or seal.get("name") != self.learning:
             raise StoreError(f"{path} is corrupt or belongs to another trace; {_cure(self.folder)}")
         return seal
 
 
-def _opened(text: str, path: Path) -> dict[str, Any]:
+def _read(path: Path, entry: Path) -> dict[str, Any] | None:
+    """The content of a JSON file of the store; None if it is not there. `entry`: what to remove if it is damaged."""
     try:
-        held = json.loads(text)
+        held = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"cannot read {path}: {error}; {_cure(entry)}") from error
     except ValueError:
         held = None
     if not isinstance(held, dict) or held.get("format") != FORMAT:

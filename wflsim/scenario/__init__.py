@@ -1,4 +1,10 @@
-"""YAML -> frozen Scenario. Units, line numbers and messages live at this edge only."""
+"""From YAML to a frozen `Scenario`: the only place that knows units as people write them, and line numbers in errors.
+
+Import `load` (a file or a mapping), `build` (a document with line numbers), `dump`, `Scenario` and `slug` from here.
+Open `schema.py` first, which composes the blocks of all other rooms, then `source.py` (YAML with line numbers) and
+`explain.py` (errors as sentences, with `allowed.py`); `blocks.py` has the sweep and tune blocks, `differences.py` says
+in which keys two scenarios differ.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +104,8 @@ def assign(data: dict[str, Any], key: str, value: Any, said: str) -> tuple[str |
 
 
 def _index(items: list[Any], part: str, said: str) -> int:
-    names = [str(item.get("label") or item.get("name")) if isinstance(item, dict) else "" for item in items]
+    given = [str(item.get("label") or item.get("name")) if isinstance(item, dict) else "" for item in items]
+    names = [name.rpartition(":")[2] for name in given]  # ./mine.py:Mine is called Mine
     if part in names:
         return names.index(part)
     if part.isdecimal() and int(part) < len(items):

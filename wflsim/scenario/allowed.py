@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
+from wflsim.door import Door
 from wflsim.spec import Means
 
 NUMBERS = {int: "a whole number", float: "a number"}
@@ -105,9 +106,23 @@ def _follow(model: type[BaseModel], location: Sequence[str | int]) -> tuple[list
         if tagged and len(blocks) > 1:  # a tag may have the name of a key: `module` of a model has both
             places = tagged
             continue
+        if brought := _brought(blocks, part):
+            places = [Place(brought)]
+            continue
         kept.append(part)
         places = [step for place in places for step in _steps(place, part)] or places
     return places, kept
+
+
+def doors(places: Sequence[Place]) -> list[Door]:
+    """The doors by which users' classes may come to these places."""
+    return list(dict.fromkeys(item for place in places for item in place.metadata if isinstance(item, Door)))
+
+
+def _brought(blocks: Sequence[Place], part: str | int) -> type[BaseModel] | None:
+    """The user's class that is chosen by this name at the places."""
+    found = (door.known(part) for door in doors(blocks) if isinstance(part, str) and len(blocks) > 1)
+    return next((spec for spec in found if spec is not None), None)
 
 
 def _steps(place: Place, part: str | int) -> list[Place]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from wflsim.errors import ScenarioError
-from wflsim.scenario.allowed import Place, is_spec, keys, names_of, places_at, without_tags, words
+from wflsim.scenario.allowed import Place, doors, is_spec, keys, names_of, places_at, without_tags, words
 from wflsim.scenario.source import Source, dotted
 from wflsim.spec import Means
 from wflsim.units import SHARE_WORDS
@@ -93,9 +93,9 @@ def sentence(finding: Mapping[str, Any], path: tuple[str | int, ...], value: Any
         return f"needs the key 'name' to say which kind it is; got {shown(value)}; {_must(places)}"
     names = _names(places)
     if kind.startswith("union_tag") and path[-1:] == ("name",) and not isinstance(value, str):
-        return f"got {shown(value)}; must be one of {', '.join(names)}"
+        return f"got {shown(value)}; must be one of {', '.join(names)}{_own(places)}"
     if isinstance(value, str) and names:
-        return f"got {shown(value)}{nearest(value, names)} Allowed: {', '.join(names)}"
+        return f"got {shown(value)}{nearest(value, names)} Allowed: {', '.join(names)}{_own(places)}"
     return f"got {shown(value)}; {_must(places)}{_cure(places, value)}"
 
 
@@ -129,7 +129,12 @@ def _names(places: Sequence[Place]) -> list[str]:
             found += map(str, get_args(place.annotation))
         elif place.annotation is not type(None):
             return []
-    return found
+    return found + [name for door in doors(places) for name in door.announced()]
+
+
+def _own(places: Sequence[Place]) -> str:
+    """How to name a class of one's own, where one may stand."""
+    return "".join(f"; or the file of a {door.what} of your own: ./mine.py:Mine" for door in doors(places))
 
 
 def nearest(given: str, allowed: Sequence[str]) -> str:

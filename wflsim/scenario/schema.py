@@ -95,8 +95,8 @@ class Scenario(WorldSpec):
 
     @property
     def labels(self) -> list[str]:
-        """Name of each policy in folders and tables."""
-        return [slug(policy.label or policy.name) for policy in self.policies]
+        """Name of each policy in folders and tables: its label, else its name, of which a path is left away."""
+        return [slug(policy.label or policy.name.rpartition(":")[2]) for policy in self.policies]
 
     @property
     def world(self) -> WorldSpec:

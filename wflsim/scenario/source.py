@@ -148,6 +148,7 @@ class _Walk:
         self.constructor = yaml.constructor.SafeConstructor()
 
     def value(self, node: yaml.Node, path: Path_, depth: int) -> Any:
+        """The value of a node, whose line is noted under its path."""
         line = node.start_mark.line + 1
         self.nodes += 1
         if self.nodes > MAX_NODES or depth > MAX_DEPTH:

@@ -7,14 +7,12 @@ replays the world over the trace prefix, which is fast and deterministic, and th
 from __future__ import annotations
 
 import io
-import os
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wflsim.errors import StoreError
-from wflsim.files import Damaged, Mark
+from wflsim.files import Damaged, Mark, write
 
 NAME = "checkpoint.pt"
 INTERVAL_S = 20.0
@@ -32,22 +30,14 @@ class Checkpoint(NamedTuple):
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
-    """Written beside and renamed, so that a kill at any instant leaves the old one or the new one."""
+    """Save a checkpoint with its checksum; a kill or a loss of power leaves the old one or the new one."""
     import torch  # here and below only: a replay writes tables through this module and must not wait for torch
 
     buffer = io.BytesIO()
     marks = {name: list(mark) for name, mark in checkpoint.marks.items()}
     torch.save({**checkpoint._asdict(), "marks": marks}, buffer)
     body = buffer.getvalue()
-    draft = path.with_suffix(".part")
-    try:
-        with draft.open("wb") as file:
-            file.write(blake2b(body, digest_size=_DIGEST_BYTES).digest() + body)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError as error:
-        raise StoreError(f"cannot write the checkpoint {path}: {error.strerror or error}") from error
+    write(path, blake2b(body, digest_size=_DIGEST_BYTES).digest() + body, through=True)
 
 
 def load(path: Path) -> Checkpoint | None:

@@ -6,12 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import fields, is_dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
 import torch
 
-from wflsim.errors import Diverged, WflsimError
+from wflsim.errors import Diverged, PolicyError
 from wflsim.exchange import BITS_PER_VALUE, Ask, Draw, Gather, Lost, Order, Outcome, Receive, Reply, Request, Send
 from wflsim.learning.clients import FEWER
 from wflsim.learning.learner import Learner, Result
@@ -19,6 +20,7 @@ from wflsim.learning.machine import memory_errors_in_words
 from wflsim.policies.base import Policy
 from wflsim.records import Evaluation, Step
 from wflsim.rng import stream
+from wflsim.simulation.blame import begin, blamed, called, check_asked, check_request, check_state
 from wflsim.simulation.loop import Flow
 
 
@@ -30,26 +32,36 @@ class Training:
         self.learner = learner
         self.seed = seed
         self.evaluate_every = evaluate_every
-        self.state = policy.start(learner.initial(), learner.samples)
+        with blamed(policy, "start", at=lambda: policy.start):
+            self.state = policy.start(learner.initial(), learner.samples)
+        check_state(policy, self.state)
         self._s = 0
         self._under_way: list[Result] = []
         self._sent: Counter[int] = Counter()
 
     def round(self, s: int) -> Flow:
-        with memory_errors_in_words(f"training {self.policy.name} in round {s}", FEWER):
-            return (yield from self._round(s))
+        with blamed(self.policy, f"round {s}", at=lambda: self.policy.round):
+            flow = begin(self.policy, self.state, s, lambda name: stream(self.seed, "policy", name, s))
+        with (
+            blamed(self.policy, f"round {s}", at=lambda: flow),
+            memory_errors_in_words(f"training {self.policy.name} in round {s}", FEWER),
+        ):
+            return (yield from self._round(s, flow))
 
-    def _round(self, s: int) -> Flow:
+    def _round(self, s: int, flow: Generator[Request, Any, Any]) -> Flow:
         self._s = s
-        flow = self.policy.round(self.state, s, lambda name: stream(self.seed, "policy", name, s))
         answer: Any = None
-        phase = 0
-        while True:
+        phase = asked = 0
+        for requests in count(1):
             try:
-                request: Request = flow.send(answer)
+                request = flow.send(answer)
             except StopIteration as done:
+                check_asked(self.policy, s, asked)
+                check_state(self.policy, done.value, self.state)
                 self.state = done.value
                 break
+            check_request(self.policy, flow, request, requests)
+            asked += not isinstance(request, Draw)
             if isinstance(request, Draw):
                 answer = yield request
             elif isinstance(request, Gather):
@@ -73,7 +85,7 @@ class Training:
             orders += asked
             results += done
         if len({order.client for order in orders}) < len(orders):
-            raise WflsimError(f"{self.policy.name}: one Gather asks a client twice; it can serve one order at a time")
+            raise PolicyError(f"{called(self.policy)}: one Gather asks a client twice; it serves one order at a time")
         if not orders:
             return []
         outcomes = yield Step("gather", orders, gather.until)
@@ -87,6 +99,8 @@ class Training:
         yield Step("send", orders, None)
 
     def _receive(self, request: Receive) -> Generator[Step, Outcome, Reply | Lost]:
+        if not self._under_way:
+            raise ValueError("Receive() would wait for ever: no order is under way")
         outcome = yield Step("receive", [], None)
         first = next(i for i, result in enumerate(self._under_way) if result.client == outcome.client)
         return self._end(self._under_way.pop(first), outcome)
@@ -94,7 +108,10 @@ class Training:
     def _run(
         self, ask: Ask, keys: Sequence[tuple[int, int]], s: int, phase: int, number: int
     ) -> tuple[list[Order], list[Result]]:
-        done = self.learner.run(ask, keys)
+        if strange := [client for client in ask.cohort if not 0 <= client < self.learner.clients]:
+            raise ValueError(f"asks client {strange[0]}; there are clients 0 to {self.learner.clients - 1}")
+        with blamed(self.policy, f"round {s}", at=lambda: ask.work):
+            done = self.learner.run(ask, keys)
         paper_bits = ask.models_up * BITS_PER_VALUE * self.learner.parameters
         orders = [
             Order(
@@ -119,7 +136,8 @@ class Training:
         return Reply(result.client, result.items, result.given)
 
     def _evaluation(self) -> Evaluation:
-        accuracy, loss = self.learner.evaluate(lambda me: self.policy.model(self.state, me))
+        with blamed(self.policy, "model", at=lambda: self.policy.model):
+            accuracy, loss = self.learner.evaluate(lambda me: self.policy.model(self.state, me))
         for client, value in enumerate(loss):
             if value is not None and not math.isfinite(value):  # a finite model may still overflow on an image
                 raise self._diverged(f"the test loss of client {client} is not finite")
@@ -142,7 +160,7 @@ class Training:
 
     def _diverged(self, what: str) -> Diverged:
         return Diverged(
-            f"policy {self.policy.name}: {what} in round {self._s}; "
+            f"{called(self.policy)}: {what} in round {self._s}; "
             f"usual cure: a smaller eta, or (FedDyn, DRDM) a larger mu with mu*eta*tau <= 1"
         )
 

@@ -15,7 +15,7 @@ UNITS = {"energy": "J", "time": "s", "cost": "cost"}
 
 
 def energy_column(spec: TuneSpec) -> str:
-    """Which joules."""
+    """Name of the energy column that the chosen accounting minimises."""
     return "paper_energy_j" if spec.accounting == "paper" else "energy_j"
 
 
@@ -29,7 +29,7 @@ def cost_of(spec: TuneSpec, energy_j: float, time_s: float) -> float:
 
 
 def cost_of_facts(spec: TuneSpec, facts: Mapping[str, Any]) -> float:
-    """The same from a finished run."""
+    """Cost of a finished run, from its line of costs and accuracies."""
     return cost_of(spec, float(facts[energy_column(spec)]), float(facts["time_s"]))
 
 

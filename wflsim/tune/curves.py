@@ -1,8 +1,8 @@
 """Candidates by training: one curve per (tau, seed), carried through every regime's world as it grows.
 
-All taus share the seeds' data, initial models, cohort races and skies: what they have in common cancels when they are
-compared. How far each is looked at follows from the search alone, never from what the store happens to hold, so that
-the same question gives the same bytes again.
+All taus share the seeds' data, initial models, draws of clients and channels: what they have in common cancels when
+they are compared. How far each is looked at follows from the search alone, never from what the store happens to hold,
+so that the same question gives the same bytes again.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class Line:
         spent = self._worlds is not None and all(walk.broke for walk in self._worlds)
         return self.hit is not None or self.ended or spent or len(self.trace) >= self._stop.rounds
 
-    def look(self, store: Store, rounds: int, target: Target) -> None:
-        """Take in the trace up to so many rounds."""
+    def read_trace(self, store: Store, rounds: int, target: Target) -> None:
+        """Read the trace from the store, up to so many rounds, and see whether it reaches the target."""
         held = store.trace(self.run.learning).read()
         if held is None:
             raise StoreError(f"{store.root}: a trace that was just written is gone; do not prune while tuning")
@@ -106,7 +106,7 @@ class Line:
         found = [self._end(walk, target) for walk in self._worlds]
         if self.finished:
             for walk in self._worlds:
-                walk.rest()
+                walk.release_world()
         return found
 
     def _end(self, walk: Walk, target: Target) -> End:
@@ -180,7 +180,7 @@ class Trained:
             trained += answer
             self._tell(trained)
         for line in lines:
-            line.look(self._store, rounds[id(line)], self._target)
+            line.read_trace(self._store, rounds[id(line)], self._target)
             if line.finished:
                 self._store.trace(line.run.learning).trim()
 

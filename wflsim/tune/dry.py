@@ -24,15 +24,6 @@ from wflsim.simulation.loop import Instant, drive
 from wflsim.simulation.training import Training
 from wflsim.tune.question import with_tau
 
-SHAPES: dict[str, tuple[tuple[int, ...], int]] = {
-    "digits": ((1, 8, 8), 1198),
-    "mnist": ((1, 28, 28), 60_000),
-    "fashion_mnist": ((1, 28, 28), 60_000),
-    "kmnist": ((1, 28, 28), 60_000),
-    "synthetic": ((60,), 10_000),
-}
-"""Shape of a sample, and how many there are to train on."""
-CLASSES = 10
 REHEARSED = 16
 """Local steps up to which a round is rehearsed step by step."""
 
@@ -111,18 +102,18 @@ class _Idle(Gradients):
 
 def dry_round(scenario: Scenario, policy: Policy, seed: int) -> DryRound:
     """The trace of a first round, every client holding an equal part of the data."""
-    if scenario.data.name not in SHAPES:
+    known = scenario.data.known
+    if known is None:
         raise ScenarioError(
             f"tune.rounds_to_target: the size of the model depends on the data, and that of {scenario.data.name!r} is "
-            f"not known beforehand. Allowed: {', '.join(SHAPES)}"
+            f"not known without loading it; use a data set of wflsim, such as digits or mnist"
         )
-    shape, count = SHAPES[scenario.data.name]
-    nothing = np.zeros((1, *shape), dtype=np.float32)
+    nothing = np.zeros((1, *known.shape), dtype=np.float32)
     labels = np.zeros(1, dtype=np.int64)
-    data = DataSet(Samples("train", nothing, labels), Samples("test", nothing, labels), CLASSES)
+    data = DataSet(Samples("train", nothing, labels), Samples("test", nothing, labels), known.classes)
     model = make_model(scenario.model, data, seed)
     learner = Learner(
-        _Idle(model), _shards(model, nothing, max(1, count // scenario.clients), scenario.clients),
+        _Idle(model), _shards(model, nothing, max(1, known.samples // scenario.clients), scenario.clients),
         _shards(model, nothing, 1, scenario.clients), scenario.train, seed, threads=1,
     )  # fmt: skip
     rounds: list[FinishedRound] = []

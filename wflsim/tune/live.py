@@ -32,10 +32,12 @@ class LiveRun(NamedTuple):
 
     @property
     def reached(self) -> bool:
+        """Whether the run reached the target."""
         return bool(self.facts.get("reached"))
 
     @property
     def diverged(self) -> bool:
+        """Whether the training diverged before the target."""
         return self.status == "diverged" and not self.reached
 
     @property

@@ -49,6 +49,7 @@ class Study:
 
     @property
     def unit(self) -> str:
+        """Unit of the costs: J, s, or the word cost."""
         return UNITS[self.spec.objective]
 
 
@@ -68,6 +69,7 @@ class Question:
 
     @property
     def label(self) -> str:
+        """Label of the policy."""
         return self.scenario.labels[self.policy]
 
     @property

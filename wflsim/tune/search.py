@@ -38,8 +38,11 @@ class Progress(NamedTuple):
 class Candidates(Protocol):
     """The taus, each of which can be carried on by a block of rounds."""
 
-    def progress(self, tau: int) -> Progress: ...
-    def extend(self, taus: Sequence[int]) -> None: ...
+    def progress(self, tau: int) -> Progress:
+        """How far this tau has come."""
+
+    def extend(self, taus: Sequence[int]) -> None:
+        """Carry these taus on by a block of rounds each."""
 
 
 def search(taus: Sequence[int], candidates: Candidates, slack: float = SLACK) -> set[int]:

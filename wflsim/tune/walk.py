@@ -42,9 +42,11 @@ class Walk:
 
     @property
     def cost(self) -> float:
+        """What the curve has cost in this world so far, in the unit of the objective."""
         return cost_of(self._spec, self._energy_j, self._time_s)
 
     def advance(self, trace: Sequence[TraceRound]) -> None:
+        """Carry the curve on through the world to the end of this trace, or until a budget is spent."""
         if self._world is not None and self.rounds < len(trace) and not self.broke:
 
             def enough(row: RoundRow) -> str | None:
@@ -53,8 +55,8 @@ class Walk:
             source, clients = Replay(trace, elsewhere=True), self._scenario.clients
             drive(source, self._world, self._pay, enough, clients, self._seed, start=self.rounds)
 
-    def rest(self) -> None:
-        """Done with: a world of many clients is not small."""
+    def release_world(self) -> None:
+        """Free the memory of the world, when the curve needs to be carried no further."""
         self._world = None
 
     def _pay(self, finished: FinishedRound) -> None:

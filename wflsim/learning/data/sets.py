@@ -1,12 +1,12 @@
 """Data sets by name, as arrays: images [n, channels, height, width] in [0, 1], or features [n, features].
 
-A data set is a spec with a method `load`. To add one: a file with such a spec, and its name in `DataSpec`.
+A data set is a spec with a method `load`. To add one: such a spec, and its name in `DataSpec` below.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -18,11 +18,34 @@ from wflsim.rng import stream
 from wflsim.spec import InputFile, Spec
 
 
-class DigitsSpec(Spec):
+class Known(NamedTuple):
+    """What can be said of a data set without loading it, for `tune.rounds_to_target`."""
+
+    shape: tuple[int, ...]
+    """Shape of one sample."""
+    samples: int
+    """Number of training samples."""
+    classes: int = 10
+
+
+class DataSetSpec(Spec):
+    """Base of the specs of all data sets; each has a `name` that chooses it, and a method `load`."""
+
+    known: ClassVar[Known | None] = None
+    """What is known without loading; None: nothing is."""
+
+    def load(self, clients: int, seed: int) -> DataSet:
+        """The data set as arrays. Clients and seed matter only to sets that are made for them."""
+        raise NotImplementedError
+
+
+class DigitsSpec(DataSetSpec):
     """scikit-learn's 8x8 handwritten digits: 1,797 images, bundled, nothing to download."""
 
     name: Literal["digits"]
     """Chooses scikit-learn's 8x8 digits."""
+
+    known = Known((1, 8, 8), 1198)
 
     def load(self, clients: int, seed: int) -> DataSet:
         from sklearn.datasets import load_digits
@@ -36,13 +59,15 @@ class DigitsSpec(Spec):
         return DataSet(Samples("train", x[train], y[train]), Samples("test", x[test], y[test]), classes=10)
 
 
-class MnistSpec(Spec):
+class MnistSpec(DataSetSpec):
     """One of torchvision's 28x28 sets, 60,000 + 10,000 images; downloaded on first use, or found in WFLSIM_DATA."""
 
     name: Literal["mnist", "fashion_mnist", "kmnist"]
     """Chooses MNIST, Fashion-MNIST or Kuzushiji-MNIST."""
     standardise: bool = False
     """Whether pixels are scaled to mean 0 and deviation 1 over the training images; false: they are 0 to 1."""
+
+    known = Known((1, 28, 28), 60_000)
 
     def load(self, clients: int, seed: int) -> DataSet:
         from wflsim.learning.data.vision import images
@@ -56,7 +81,7 @@ class MnistSpec(Spec):
         return DataSet(Samples("train", x, y), Samples("test", x_test, y_test), classes=10)
 
 
-class SyntheticSpec(Spec):
+class SyntheticSpec(DataSetSpec):
     """FedProx's synthetic(alpha, beta), arXiv:1812.06127: 60 features, 10 classes, drawn anew for every seed.
 
     It has no alpha, because the labels do not depend on it: W_k and b_k of client k are drawn around one number
@@ -67,6 +92,8 @@ class SyntheticSpec(Spec):
     """Chooses FedProx's synthetic data."""
     beta: Annotated[float, Field(ge=0)] = 0.5
     """How much the inputs of clients differ: standard deviation of their centres, as in the authors' code."""
+
+    known = Known((60,), 10_000)
 
     @model_validator(mode="before")
     @classmethod
@@ -99,7 +126,7 @@ class SyntheticSpec(Spec):
         return DataSet(Samples("train", *train), Samples("test", *test), classes=10)
 
 
-class NpzSpec(Spec):
+class NpzSpec(DataSetSpec):
     """A file with x_train, y_train, x_test, y_test, and owner_train, owner_test if it says who owns what."""
 
     name: Literal["npz"]

@@ -53,7 +53,7 @@ def compiled_step() -> Callable[..., None]:
     return unoptimised
 
 
-def cnn_step(
+def cnn_step(  # compiled by torch.jit, which takes tensors and numbers, no objects of ours
     y: Tensor,
     shapes: list[list[int]],
     sizes: list[int],

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from wflsim.errors import DataError
+from wflsim.imports import import_fresh, said
 from wflsim.learning.models.builtin import Layer, Model
 from wflsim.learning.specs import ModuleSpec
 from wflsim.rng import stream
@@ -59,7 +58,7 @@ class UserModule(Model):
             with torch.no_grad():
                 logits = self._module(torch.zeros(2, *shape))
         except Exception as error:  # a stranger's code may raise anything
-            raise DataError(f"model.module: {name} cannot take samples of shape {shape}: {_said(error)}") from error
+            raise DataError(f"model.module: {name} cannot take samples of shape {shape}: {said(error)}") from error
         got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         if got != (2, classes):
             raise DataError(f"model.module: {name} maps 2 samples of shape {shape} to {got}, not to (2, {classes})")
@@ -75,7 +74,7 @@ def _construct(spec: ModuleSpec, seed: int) -> nn.Module:
         except Exception as error:  # a stranger's code may raise anything
             given = spec.arguments or "no arguments"
             raise DataError(
-                f"model.arguments: {spec.module} cannot be made with {given}: {_said(error)}; "
+                f"model.arguments: {spec.module} cannot be made with {given}: {said(error)}; "
                 f"it accepts {_signature(made)}"
             ) from error
     if not isinstance(module, nn.Module):
@@ -86,47 +85,17 @@ def _construct(spec: ModuleSpec, seed: int) -> nn.Module:
 def _imported(spec: ModuleSpec) -> Any:
     """The class that `package.file:Class` names."""
     dotted, name = spec.module.split(":")
-    file = spec.file()
-    places = f"{spec.folder or Path.cwd()} and the installed packages"
+    place = spec.place()
+    beside = place is not None and spec.folder is not None and place.root == Path(spec.folder)
     try:
-        beside = spec.folder is not None and file is not None and file.is_relative_to(spec.folder)
-        if beside:
-            with _first_on_path(str(spec.folder), dotted.split(".")[0]):
-                module = importlib.import_module(dotted)
-        else:
-            module = importlib.import_module(dotted)
+        module = import_fresh(place) if place is not None and beside else importlib.import_module(dotted)
     except Exception as error:  # a stranger's file may raise anything, from a syntax error on
-        where = f"from {file}" if file else f"(looked for in {places})"
-        raise DataError(f"model.module: cannot import {spec.module} {where}: {_said(error)}") from error
+        places = f"{spec.folder or Path.cwd()} and the installed packages"
+        where = f"from {place.file}" if place else f"(looked for in {places})"
+        raise DataError(f"model.module: cannot import {spec.module} {where}: {said(error)}") from error
     if not hasattr(module, name):
-        raise DataError(f"model.module: cannot import {spec.module}: {file} defines no {name!r}")
+        raise DataError(f"model.module: cannot import {spec.module}: {spec.file()} defines no {name!r}")
     return getattr(module, name)
-
-
-@contextmanager
-def _first_on_path(folder: str, top: str) -> Iterator[None]:
-    """Import from this folder, as it is now, whatever else is called the same.
-
-    Two scenarios of one process may each bring a `net.py`, and a notebook may change its own between two runs. So what
-    Python knows under this name is put aside meanwhile and restored, and no bytecode is left to be taken for new.
-    """
-    aside = {name: sys.modules.pop(name) for name in _below(top)}
-    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    sys.path.insert(0, folder)
-    importlib.invalidate_caches()
-    try:
-        yield
-    finally:
-        sys.path.remove(folder)
-        sys.dont_write_bytecode = writes
-        for name in _below(top):
-            del sys.modules[name]
-        sys.modules.update(aside)
-
-
-def _below(top: str) -> list[str]:
-    """Imported modules of this name, and their submodules."""
-    return [name for name in sys.modules if name == top or name.startswith(f"{top}.")]
 
 
 def _signature(made: Any) -> str:
@@ -135,9 +104,3 @@ def _signature(made: Any) -> str:
         return f"{getattr(made, '__name__', made)}{inspect.signature(made)}"
     except (TypeError, ValueError):
         return "unknown arguments"
-
-
-def _said(error: Exception) -> str:
-    """Type and first line of an error: the text alone may be nothing but the key of a KeyError."""
-    lines = str(error).splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0][:300]}"

@@ -1,4 +1,5 @@
 """Charts of the report page as plain plotly dictionaries: the page draws them, so that Python needs no browser.
 
-chart.py says what a chart is; every other file makes those of one kind, and compose.py asks them for the page.
+chart.py says what a chart is (open it first); every other file makes those of one kind, and compose.py imports from
+them what the page shows.
 """

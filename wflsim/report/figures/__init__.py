@@ -1,7 +1,7 @@
 """The page's charts for papers, by matplotlib: PDF, SVG and PNG at column width, legible without colour.
 
-Import `write_figures` from here. runs.py draws accuracy, energy and latency and holds what all figures share;
-clients.py draws clients one by one, regimes.py sweeps and tunings.
+Import `write_figures` from here. Open runs.py first: it draws accuracy, energy and latency and holds what all figures
+share; clients.py draws clients one by one, regimes.py sweeps and tunings.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ To add a path loss: a spec here with the methods of `LogDistance`, and its name 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,46 +104,57 @@ class _Tr38901(Spec):
         return np.where(ground_m <= d_bp, at_1m + near * np.log10(d) + 20 * math.log10(f), far_db)
 
 
-class Uma(_Tr38901):
+class _Street(_Tr38901):
+    """What urban macro and micro cells share: two slopes with line of sight, one without."""
+
+    client_height: Annotated[Metres, Field(gt=1, lt=13)] = 1.5
+
+    shadows: ClassVar[tuple[Shadow, Shadow]]
+    """Shadowing with and without line of sight."""
+    open_m: ClassVar[float]
+    """Distance in metres over which the chance of a line of sight falls by 1/e."""
+    los: ClassVar[tuple[float, float, float]]
+    """With line of sight: loss at 1 m and 1 GHz in dB, slope in dB per decade, and factor of the breakpoint term."""
+    nlos: ClassVar[tuple[float, float, float, float]]
+    """Without: loss at 1 m and 1 GHz in dB, dB per decade of distance and of frequency, dB per metre of height."""
+
+    def shadow(self, line_of_sight: bool) -> Shadow:
+        return self.shadows[0 if line_of_sight else 1]
+
+    def sight_probability(self, ground_m: Floats) -> Floats:
+        d = np.maximum(ground_m, 18.0)
+        return 18 / d + np.exp(-d / self.open_m) * (1 - 18 / d)
+
+    def loss_db(self, ground_m: Floats, sight: Bools, carrier_hz: float) -> Floats:
+        los_db = self.two_slopes_db(ground_m, carrier_hz, *self.los)
+        d, f = self.distance_m(ground_m), carrier_hz / 1e9
+        at_1m, decade, frequency, height = self.nlos
+        nlos_db = at_1m + decade * np.log10(d) + frequency * math.log10(f) - height * (self.client_height - 1.5)
+        return np.where(sight, los_db, np.maximum(los_db, nlos_db))
+
+
+class Uma(_Street):
     """Urban macro cell of TR 38.901: base stations above the roofs."""
 
     name: Literal["uma"]
     base_height: Metres = 25.0
-    client_height: Annotated[Metres, Field(gt=1, lt=13)] = 1.5
 
-    def shadow(self, line_of_sight: bool) -> Shadow:
-        return Shadow(4.0, 37.0) if line_of_sight else Shadow(6.0, 50.0)
-
-    def sight_probability(self, ground_m: Floats) -> Floats:
-        d = np.maximum(ground_m, 18.0)
-        return 18 / d + np.exp(-d / 63) * (1 - 18 / d)
-
-    def loss_db(self, ground_m: Floats, sight: Bools, carrier_hz: float) -> Floats:
-        los_db = self.two_slopes_db(ground_m, carrier_hz, 28.0, 22.0, 9.0)
-        d, f = self.distance_m(ground_m), carrier_hz / 1e9
-        nlos_db = 13.54 + 39.08 * np.log10(d) + 20 * math.log10(f) - 0.6 * (self.client_height - 1.5)
-        return np.where(sight, los_db, np.maximum(los_db, nlos_db))
+    shadows = (Shadow(4.0, 37.0), Shadow(6.0, 50.0))
+    open_m = 63.0
+    los = (28.0, 22.0, 9.0)
+    nlos = (13.54, 39.08, 20.0, 0.6)
 
 
-class Umi(_Tr38901):
+class Umi(_Street):
     """Urban micro cell of TR 38.901: base stations below the roofs, in street canyons."""
 
     name: Literal["umi"]
     base_height: Metres = 10.0
-    client_height: Annotated[Metres, Field(gt=1, lt=13)] = 1.5
 
-    def shadow(self, line_of_sight: bool) -> Shadow:
-        return Shadow(4.0, 10.0) if line_of_sight else Shadow(7.82, 13.0)
-
-    def sight_probability(self, ground_m: Floats) -> Floats:
-        d = np.maximum(ground_m, 18.0)
-        return 18 / d + np.exp(-d / 36) * (1 - 18 / d)
-
-    def loss_db(self, ground_m: Floats, sight: Bools, carrier_hz: float) -> Floats:
-        los_db = self.two_slopes_db(ground_m, carrier_hz, 32.4, 21.0, 9.5)
-        d, f = self.distance_m(ground_m), carrier_hz / 1e9
-        nlos_db = 22.4 + 35.3 * np.log10(d) + 21.3 * math.log10(f) - 0.3 * (self.client_height - 1.5)
-        return np.where(sight, los_db, np.maximum(los_db, nlos_db))
+    shadows = (Shadow(4.0, 10.0), Shadow(7.82, 13.0))
+    open_m = 36.0
+    los = (32.4, 21.0, 9.5)
+    nlos = (22.4, 35.3, 21.3, 0.3)
 
 
 class Inh(_Tr38901):
