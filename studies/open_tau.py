@@ -28,6 +28,8 @@ from wflsim.tune.growth import explore, ladder
 from wflsim.tune.search import Progress, runs_of
 
 REPORT = Path(__file__).resolve().parents[1] / "reports" / "tune"
+BEYOND = ("levels off, upload is all", "sharp knee at 24")
+"""Cases whose optimum five seeds of this noise cannot show; the page says what happens to them."""
 SEEDS, VARIATION, TRIALS, TRAININGS, START, MOST = 5, 0.2, 100, 60, 10, 2000
 Floats = NDArray[np.float64]
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from wflsim.spec import Spec
+from wflsim.units import Joules, Seconds, Share
 
 Objective = Literal["energy", "time", "cost"]
 Accounting = Literal["full", "paper"]
@@ -95,6 +96,19 @@ class KnobsSpec(Spec):
         return self
 
 
+class SubjectTo(Spec):
+    """Limits that the answer of `wflsim tune` must keep; a candidate that misses one cannot win."""
+
+    time: Seconds | None = None
+    """Largest simulated time to the target, on average over the seeds; null: no limit."""
+    energy_per_client: Joules | None = None
+    """Largest energy of all devices to the target divided by the number of clients, on average over the seeds; null: no
+    limit."""
+    reach: Annotated[Share, Field(gt=0, le=1)] | None = None
+    """Smallest share of seeds that must reach the target. Candidates that keep to it are compared by cost alone, a run
+    that missed counting with all it spent; null: the surest candidate is preferred, then the cheapest."""
+
+
 class TuneSpec(Spec):
     """How `wflsim tune` chooses the local steps tau that reach the target for the least energy, time or cost."""
 
@@ -107,6 +121,8 @@ class TuneSpec(Spec):
     """What is to be least when the target is reached: energy, simulated time, or a cost made of both."""
     accounting: Accounting = "full"
     """Energy that counts: that of the whole devices, or that of the paper's formula."""
+    subject_to: SubjectTo | None = None
+    """Limits on time, energy of a client and P(reach) that the chosen candidate must keep; null: none."""
     cost: CostSpec | None = None
     """Prices for the objective cost; null: none."""
     rounds_to_target: Annotated[
@@ -122,6 +138,8 @@ class TuneSpec(Spec):
             raise ValueError("objective cost needs cost: {per_joule: ..., per_second: ...}, not both zero")
         if self.rounds_to_target is not None and len(self.rounds_to_target) < 2:
             raise ValueError("rounds_to_target needs at least two values of tau to interpolate between")
+        if self.rounds_to_target is not None and self.subject_to is not None:
+            raise ValueError("rounds_to_target holds no runs that could keep to subject_to; remove one of the two")
         if self.rounds_to_target is not None and isinstance(self.knobs.tau, TauRange):
             inside = range(min(self.rounds_to_target), max(self.rounds_to_target) + 1)
             given = self.knobs.tau

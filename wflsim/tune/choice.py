@@ -17,7 +17,9 @@ from wflsim.analysis.ranking import scores
 from wflsim.analysis.tables import Interval
 from wflsim.tune.chance import Flags, Floats, chances, on_unseen_seeds
 from wflsim.tune.fit import Curve, curve
+from wflsim.tune.limits import Kept, Limits, kept
 
+NO_LIMITS = Limits()
 SLACK = 0.05
 """Regret up to which a tau counts as good as the best: optima are flat."""
 
@@ -68,6 +70,8 @@ class Choice:
     seeds: int
     why_edge: str = ""
     """Why a search over a range of tau went no further than the edge; empty inside, and where a list was given."""
+    unmet: str = ""
+    """Where no tau keeps to tune.subject_to: the limit that the nearest misses, in words."""
 
     @property
     def could_win(self) -> tuple[int, ...]:
@@ -91,6 +95,22 @@ class Runs(NamedTuple):
     """Accuracy at the last evaluation, in the target's metric."""
     rounds: Floats | None = None
     """Rounds to the target, or all of them. Where they are known, neighbouring taus tell of each other (see `fit`)."""
+    time_s: Floats | None = None
+    """Simulated time to the target, or all of it; None: not known."""
+    client_j: Floats | None = None
+    """Energy of the whole devices over the number of clients, likewise."""
+
+    def within(self, limits: Limits) -> tuple[Runs, Kept]:
+        """The runs with what misses a limit given up, and how the candidates stand with the limits.
+
+        With a limit on P(reach), a candidate that keeps to it is compared by cost alone: its runs that were cut off
+        count with all they spent, as if they had reached the target.
+        """
+        stand = kept(limits, self.reached, self.time_s, self.client_j)
+        if limits == Limits():
+            return self, stand
+        excused = stand.allowed[:, None] & ~self.diverged & (limits.reach > 0)
+        return self._replace(given_up=self.given_up | ~stand.allowed, reached=self.reached | excused), stand
 
 
 def choose(
@@ -126,8 +146,9 @@ def leader(runs: Runs, fitted: Curve | None) -> int | None:
     return best if np.isfinite(score[best]) and not runs.given_up[best] else None
 
 
-def choose_from(taus: Sequence[int], runs: Runs) -> Choice:
+def choose_from(taus: Sequence[int], given: Runs, limits: Limits = NO_LIMITS) -> Choice:
     """The best tau of one regime. Runs that missed without diverging or exhausting a budget were cut off."""
+    runs, stand = given.within(limits)
     cost, reached, given_up = runs[:3]
     diverged = runs.diverged & ~reached
     cut = ~reached & ~diverged & ~runs.exhausted
@@ -137,22 +158,29 @@ def choose_from(taus: Sequence[int], runs: Runs) -> Choice:
     could_win = cut.any(axis=1) & ~given_up & (np.isfinite(hoped) if best is None else hoped < score[best])
     if best is not None:
         could_win[best] = False
-    share = reached.mean(axis=1)
+    share = given.reached.mean(axis=1)
     regret = np.full(len(taus), np.nan) if best is None else _regret(runs, best, fitted)
+    if limits.exclude:  # what misses a limit of time or energy is no rival: it counts as if it never reached
+        allowed = stand.allowed[:, None]
+        reached, cut, regret = reached & allowed, cut & allowed, np.where(stand.allowed, regret, np.nan)
     chance = chances(cost, reached, cut, fitted)
     ends = np.where(diverged, 0.0, runs.attained).mean(axis=1)
     candidates = tuple(
         Candidate(
-            tau, _spent(cost[i], diverged[i], reached[i]), float(share[i]),
-            float(chance.least[i]), float(chance.most[i]), float(regret[i]), bool(given_up[i]),
-            int((~reached[i] & ~diverged[i]).sum()), int(diverged[i].sum()), bool(could_win[i]), float(ends[i]),
+            tau, _spent(cost[i], diverged[i], given.reached[i]), float(share[i]),
+            float(chance.least[i]), float(chance.most[i]), float(regret[i]), bool(given.given_up[i]),
+            int((~given.reached[i] & ~diverged[i]).sum()), int(diverged[i].sum()), bool(could_win[i]), float(ends[i]),
         )
         for i, tau in enumerate(taus)
     )  # fmt: skip
     if best is None:
-        nearest = max(candidates, key=lambda one: one.attained)
-        return Choice(None, nearest, candidates, (), "", Interval(*[np.nan] * 3), cost.shape[1], cost.shape[1])
-    eligible = (share == share[best]) & ~given_up
+        nearest, unmet = max(candidates, key=lambda one: one.attained), ""
+        if np.isfinite(stand.excess).any() and limits != NO_LIMITS:
+            at = int(np.argmin(stand.excess))
+            nearest, unmet = candidates[at], stand.worst[at]
+        nothing = Interval(*[np.nan] * 3)
+        return Choice(None, nearest, candidates, (), "", nothing, cost.shape[1], cost.shape[1], unmet=unmet)
+    eligible = ((share == share[best]) | (limits.reach > 0)) & ~given_up
     within5 = tuple(tau for i, tau in enumerate(taus) if eligible[i] and regret[i] <= SLACK)
     edge = "" if len(taus) == 1 else "low" if best == 0 else "high" if best == len(taus) - 1 else ""
     winner = candidates[best]

@@ -115,7 +115,8 @@ class Line:
         seen = reversed(self.trace[: walk.rounds])
         last = next((entry.evaluation for entry in seen if entry.evaluation is not None), None)
         attained = metrics(last.accuracy)[target.metric] if last is not None else None
-        return End(walk.cost, reached, self.ended and not reached and not exhausted, exhausted, attained or 0.0)
+        diverged = self.ended and not reached and not exhausted
+        return End(walk.cost, reached, diverged, exhausted, attained or 0.0, walk.time_s, walk.client_j)
 
 
 class Trained:
@@ -156,10 +157,11 @@ class Trained:
             empty = np.zeros((len(self._asked.worlds), len(lines)))
             return Progress(empty, empty.astype(np.bool_), False)
         table = np.array([line.ends(self._target) for line in lines], dtype=np.float64)  # [seed, regime, field]
-        cost, reached, diverged, exhausted, attained = np.moveaxis(table, (2, 1), (0, 1))
+        cost, reached, diverged, exhausted, attained, time_s, client_j = np.moveaxis(table, (2, 1), (0, 1))
         flags = [field.astype(np.bool_) for field in (reached, diverged, exhausted)]
         rounds = np.broadcast_to([float(line.rounds) for line in lines], cost.shape)
-        return Progress(cost, flags[0], all(line.finished for line in lines), flags[1], flags[2], attained, rounds)
+        done = all(line.finished for line in lines)
+        return Progress(cost, flags[0], done, flags[1], flags[2], attained, rounds, time_s, client_j)
 
     def extend(self, taus: Sequence[int]) -> None:
         for tau in taus:

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from wflsim.scenario.blocks import TauRange
-from wflsim.tune.choice import SLACK, Runs, fitted_to, leader
-from wflsim.tune.fit import Curve
+from wflsim.tune.choice import NO_LIMITS, SLACK, Runs, fitted_to, leader
+from wflsim.tune.fit import Curve, Floats
+from wflsim.tune.limits import Kept, Limits
 from wflsim.tune.search import Candidates, runs_of, search
 
 RUNGS = (1, 2, 3, 5)
@@ -31,6 +32,7 @@ APART = 1.1
 SPENT = "tune.trainings is spent"
 LEVELS_OFF = "more local steps hardly lower the rounds to target"
 NO_FEWER = "there are no fewer steps than 1"
+UNMET = "no tau that was tried keeps to tune.subject_to"
 UNREACHED = "no tau that was tried reaches the target"
 
 
@@ -78,30 +80,35 @@ def dearest_taus(span: TauRange, start: int, allowed: int) -> list[int]:
     return [*first, *[rung for rung in rungs if rung > first[-1]][: max(0, allowed - len(first))]]
 
 
-def explore(span: TauRange, start: int, candidates: Candidates, allowed: int) -> Explored:
+def explore(
+    span: TauRange, start: int, candidates: Candidates, allowed: int, limits: Limits = NO_LIMITS
+) -> Explored:
     """Try taus of the range, beginning around `start`, no more than `allowed` of them."""
     rungs = ladder(span)
     taus = first_taus(rungs, start, allowed)
     while True:
-        given_up = search(taus, candidates, GIVEN_UP_ABOVE)
+        given_up = search(taus, candidates, np.inf if limits.exclude else GIVEN_UP_ABOVE)
         states = [candidates.progress(tau) for tau in taus]
         stopped = [tau in given_up for tau in taus]
-        asked = [_next(taus, runs_of(states, stopped, row), rungs, span) for row in range(len(states[0].cost))]
-        votes = Counter(one.tau for one in asked if one.tau is not None)
-        needed = {one.tau for one in asked if one.needed}
-        new = sorted(votes, key=lambda tau: (tau not in needed, -votes[tau], tau))[: max(0, allowed - len(taus))]
+        rows = (runs_of(states, stopped, row).within(limits) for row in range(len(states[0].cost)))
+        asked = [_next(taus, runs, rungs, span, stand) for runs, stand in rows]
+        needed = any(one.needed for one in asked if one.tau is not None)  # first; then what trainings are left for
+        votes = Counter(one.tau for one in asked if one.tau is not None and one.needed == needed)
+        new = sorted(votes, key=lambda tau: (-votes[tau], tau))[: max(0, allowed - len(taus))]
         if not new:
             why = [SPENT if one.tau is not None and one.needed else one.why for one in asked]
             return Explored(taus, given_up, why, max(one.unresolved for one in asked))
         taus = sorted([*taus, *new])
 
 
-def _next(taus: Sequence[int], runs: Runs, rungs: Sequence[int], span: TauRange) -> _Next:
+def _next(taus: Sequence[int], runs: Runs, rungs: Sequence[int], span: TauRange, stand: Kept) -> _Next:
     """What one regime asks for: a tau beyond the best at an edge, one that promises 5 % inside, or nothing."""
     fitted = fitted_to(taus, runs)
     best = leader(runs, fitted)
     if best is None:
-        return _towards_accuracy(taus, runs, rungs)
+        kept = np.isfinite(stand.excess).any()
+        promise = -stand.excess if kept else np.where(runs.diverged, 0.0, runs.attained).mean(axis=1)
+        return _towards(taus, promise, rungs, UNMET if kept else UNREACHED)
     why = ""
     if _open(runs, fitted, best, 0):
         below = [rung for rung in rungs if rung < taus[0]]
@@ -144,10 +151,9 @@ def _open(runs: Runs, fitted: Curve | None, best: int, end: int) -> bool:
     return bool(dearer <= max(SLACK, min(fitted.resolution, CLEARLY)))
 
 
-def _towards_accuracy(taus: Sequence[int], runs: Runs, rungs: Sequence[int]) -> _Next:
-    """Where no tau reaches the target: beyond the tau that comes nearest, if it is the first or the last."""
-    ends = np.where(runs.diverged, 0.0, runs.attained).mean(axis=1)
-    at = int(np.argmax(ends))
+def _towards(taus: Sequence[int], promise: Floats, rungs: Sequence[int], why: str) -> _Next:
+    """Where no tau will do: beyond the one that comes nearest, if it is the first or the last."""
+    at = int(np.argmax(promise))
     beyond = [rung for rung in rungs if rung < taus[0]][-1:] if at == 0 else []
     beyond = [rung for rung in rungs if rung > taus[-1]][:1] if at == len(taus) - 1 else beyond
-    return _Next(beyond[0], UNREACHED) if beyond and ends[at] > 0 else _Next(why=UNREACHED)
+    return _Next(beyond[0], why) if beyond and promise[at] != 0 else _Next(why=why)

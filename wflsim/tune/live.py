@@ -71,7 +71,9 @@ class Lived:
         )
         attained = np.nan_to_num(table(lambda run: run.facts.get(f"final_{found.target.metric}", 0.0)))
         rounds = table(lambda run: run.facts.get("rounds", 0.0))
-        return Progress(cost, reached, True, diverged, exhausted, attained, rounds)
+        time_s = table(lambda run: run.facts.get("time_s", 0.0))
+        client_j = table(lambda run: run.facts.get("energy_j", 0.0)) / self._asked.scenario.clients
+        return Progress(cost, reached, True, diverged, exhausted, attained, rounds, time_s, client_j)
 
     def extend(self, taus: Sequence[int]) -> None:
         """Compute every run of these taus that is not in the store."""

@@ -33,6 +33,10 @@ class Progress(NamedTuple):
     """Accuracy at the last evaluation, in the target's metric; None: not known."""
     rounds: Floats | None = None
     """To the target, or so far; None: not known."""
+    time_s: Floats | None = None
+    """Simulated time to the target, or so far; None: not known."""
+    client_j: Floats | None = None
+    """Energy of the whole devices over the number of clients, likewise."""
 
 
 class Candidates(Protocol):
@@ -87,6 +91,7 @@ def runs_of(states: Sequence[Progress], stopped: Sequence[bool], row: int) -> Ru
         cost, reached, np.asarray(stopped, dtype=np.bool_), rows([state.diverged for state in states]) > 0,
         rows([state.exhausted for state in states]) > 0, rows([state.attained for state in states]),
         rows([state.rounds for state in states]) if known else None,
+        rows([state.time_s for state in states]), rows([state.client_j for state in states]),
     )  # fmt: skip
 
 

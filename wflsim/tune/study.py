@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from wflsim.analysis.formats import percent
 from wflsim.errors import ReplayRefused, ScenarioError
 from wflsim.experiments.plan import why_live
@@ -15,9 +17,10 @@ from wflsim.experiments.watching import Tick, Watch
 from wflsim.results.store import Store
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TauRange, TuneSpec
-from wflsim.tune.choice import choose_from
+from wflsim.tune.choice import SLACK, choose_from
 from wflsim.tune.curves import Trained
 from wflsim.tune.growth import Explored, explore
+from wflsim.tune.limits import Limits
 from wflsim.tune.live import Lived, live_runs
 from wflsim.tune.question import Line, Question, Say, Study, candidate_taus, refuse_learning_keys
 from wflsim.tune.search import Candidates, runs_of, search
@@ -115,17 +118,20 @@ def _live(asked: Question, because: Sequence[str | None]) -> None:
 def _try(asked: Question, candidates: Candidates, trainings_of_a_tau: int) -> Explored:
     """Try the listed taus, or those that a search over the range chooses, and choose in every regime."""
     found = asked.found
-    given = candidate_taus(found.spec)
+    given, limits = candidate_taus(found.spec), Limits.of(found.spec.subject_to)
     if isinstance(given, TauRange):
-        tried = explore(given, asked.start, candidates, max(1, found.spec.trainings // trainings_of_a_tau))
+        allowed = max(1, found.spec.trainings // trainings_of_a_tau)
+        tried = explore(given, asked.start, candidates, allowed, limits)
     else:
-        tried = Explored(given, search(given, candidates), [""] * len(found.regimes), 0.0)
+        given_up = search(given, candidates, np.inf if limits.exclude else SLACK)
+        tried = Explored(given, given_up, [""] * len(found.regimes), 0.0)
     states = [candidates.progress(tau) for tau in tried.taus]
     stopped = [tau in tried.given_up for tau in tried.taus]
     few: set[int] = set()
     for row, regime in enumerate(found.regimes):
         runs = runs_of(states, stopped, row)
-        choice = choose_from(tried.taus, runs if isinstance(given, TauRange) else runs._replace(rounds=None))
+        runs_alone = runs._replace(rounds=None)
+        choice = choose_from(tried.taus, runs if isinstance(given, TauRange) else runs_alone, limits)
         found.choices[asked.label, regime.number] = replace(choice, why_edge=tried.why[row])
         if choice.best is not None and runs.rounds is not None:
             rounds = float(runs.rounds[tried.taus.index(choice.best.tau)].mean())

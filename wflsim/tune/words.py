@@ -76,6 +76,9 @@ def _edges(own: Mapping[int, Choice], won: Mapping[int, Choice]) -> list[str]:
 def _nobody(found: Study, policy: str, lost: Mapping[int, Choice], regimes: int) -> str:
     nearest = max((choice.nearest for choice in lost.values()), key=lambda one: one.attained)
     where = "" if regimes == 1 else f" in {'any' if len(lost) == regimes else len(lost)} of {regimes} regimes"
+    if unmet := [choice for choice in lost.values() if choice.unmet]:
+        one = unmet[0]
+        return f"No tau of {policy} keeps to tune.subject_to{where}; nearest: tau={one.nearest.tau} with {one.unmet}."
     diverged = all(one.censored == 0 for choice in lost.values() for one in choice.candidates)
     ended = "every run diverged" if diverged else f"nearest: tau={nearest.tau} with {percent(nearest.attained)}"
     return f"No tau brings {policy} to {goal(found)}{where}; {ended}."
