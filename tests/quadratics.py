@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from wflsim.compress.compressors import Compressor
 from wflsim.rng import stream
 from wflsim.testing.quadratics import Kept, LeastSquares, Problem, Rough, Squares, models, problem, run
 
-__all__ = ["Kept", "LeastSquares", "Problem", "Rough", "Squares", "memories", "models", "problem", "run", "snapshot_step"]
+__all__ = ["Kept", "LeastSquares", "Problem", "Rough", "Squares", "both_ways", "code", "memories", "models", "problem", "run", "snapshot_step"]
 
 torch.set_num_threads(1)
 
@@ -22,3 +23,20 @@ def memories(training, name, N, P):
     """[N, P]: what each client remembers, zeros where nothing."""
     rows = training.learner.rows("memory", name)
     return np.stack([rows[i].numpy() if i in rows else np.zeros(P) for i in range(N)])
+
+
+def both_ways(bits):
+    """Options of a TrainSpec that quantise what is sent in either direction; None: nothing is compressed."""
+    return {} if bits is None else {"compress": {way: {"name": "quantise", "bits": bits} for way in ("up", "down")}}
+
+
+def code(learner, encoder):
+    """Let everything that is sent pass through a function of (rows, rngs), in either direction."""
+
+    class Function(Compressor):
+        name: str = "function"
+
+        def __call__(self, rows, rngs):
+            return encoder(rows, rngs)
+
+    learner._compress = dict.fromkeys(learner._compress, Function())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from quadratics import Rough, models, problem, run
+from quadratics import Rough, code, models, problem, run
 
 from wflsim.learning.samples import Batches
 from wflsim.rng import stream
@@ -22,7 +22,7 @@ class Journey:
         self.batch, self.coded = batch, coded
         learner = self.p.learner(batch)
         if coded:
-            learner._encoder = _multiples
+            code(learner, _multiples)
         self.training, self.kept = run(policy, learner, rounds, self.carrier)
 
     def Q(self, v):

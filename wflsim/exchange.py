@@ -6,6 +6,7 @@ A policy's `round` is a generator. It yields requests and resumes with their ans
     Gather([Ask, ...])       ->  the replies that arrived, in cohort order, possibly none
     Send(Ask)                ->  None; the order is on its way
     Receive()                ->  the next Reply, or Lost
+    Gossip(Ask)              ->  Met: what every node sent and which neighbours heard it (there is no server)
 
 Nothing here knows torch, a clock or a radio. Payload items are tensors (anything with a `shape`), numbers, or `Coded`.
 
@@ -126,7 +127,38 @@ class Lost:
     fate: Fate
 
 
-Request = Draw | Gather | Send | Receive
+@dataclass(frozen=True, slots=True)
+class Gossip:
+    """Let all nodes work and send what comes out to their neighbours in the graph, device to device, without a server.
+
+    The ask's `shared` and `each` stay empty: a node starts from what it has.
+    """
+
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Which nodes are neighbours? Asked of the carrier before the nodes of a Gossip work; answered by `Edges`."""
+
+
+Edges = tuple[tuple[int, int], ...]
+"""Directed links (sender, receiver) of the graph of peers, sorted; each link is there in both directions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What came of a Gossip."""
+
+    sent: Mapping[int, Reply]
+    """What each node sent, by its number; nodes that did not finish computing are missing."""
+    edges: Edges
+    """All links of the graph, those on which something was lost included."""
+    heard: frozenset[tuple[int, int]]
+    """Links (sender, receiver) on which it arrived and counts."""
+
+
+Request = Draw | Gather | Send | Receive | Gossip
 
 
 class Order(NamedTuple):
@@ -154,6 +186,8 @@ class Outcome(NamedTuple):
     fate: Fate
     computed: bool
     """The device finished computing, so what it keeps for itself is kept, whether or not the upload arrived."""
+    peer: int | None = None
+    """The neighbour to whom it was sent, device to device; None: to the server."""
 
 
 class Keep(Protocol):
@@ -181,11 +215,16 @@ class Me(Protocol):
     def copies_of(self, w: Any) -> Any:
         """A new [k, P] tensor with w ([P] or [k, P]) in every row, to be updated in place."""
 
-    def sent(self, *items: Any) -> Any:
+    def sent(self, *items: Any, near: Any = None) -> Any:
         """The items (one, or a tuple) as the server will see them once they are returned: compressed, if they will be.
 
-        What a client remembers of its upload, it must compute from these, and it must return these, unchanged.
+        What a client remembers of its upload, it must compute from these, and it must return these, unchanged. A model
+        that is sent whole names the received one that it was computed from as `near`: sparse compressors then compress
+        its change, instead of setting most of the model to zero, and the server adds what it had sent.
         """
+
+    def coded(self, rows: Any, compressor: Any) -> Coded:
+        """The [k, n] rows compressed by a policy itself, as part of its algorithm (one of `wflsim.compress`)."""
 
     def steps(self, tau: Any, *models: Any) -> Iterator[int]:
         """k = 1, 2, ... up to the largest of tau (a whole number, or one for each client), for unequal local steps.
@@ -213,6 +252,13 @@ class Me(Protocol):
 
     def gf(self, y: Any, on: Any = None) -> tuple[Any, Any]:
         """Gradients and losses on the same samples, for the price of one."""
+
+    def inputs(self, on: Any) -> Any:
+        """[k, b, q] inputs of a minibatch drawn by `batch`, flat; b is that of the largest minibatch."""
+
+    def g_inputs(self, y: Any, inputs: Any, on: Any) -> tuple[Any, Any]:
+        """Gradients of the mean loss with respect to y, [k, P], and to the inputs, [k, b, q], at these inputs in the
+        place of the minibatch's own. Metered as one gradient."""
 
     def descend(self, y: Any, eta: float, anchor: Any = None, pull: float = 0.0, on: Any = None) -> None:
         """y <- y - eta g(y) + pull (anchor - y), in place, on the next minibatch unless `on` names one that was drawn

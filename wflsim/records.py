@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from wflsim.errors import StoreError
-from wflsim.exchange import Order, Until
+from wflsim.exchange import Edges, Order, Until
 from wflsim.files import Damaged, Mark, new_hash
 
 Activity = Literal["receive", "compute", "transmit", "idle", "tail"]
@@ -42,6 +42,9 @@ class Leg(NamedTuple):
     """What the paper's formula charges: main-phase compute, and power x paper bits / rate."""
     outcome: str = "ok"
     """ok, or why the activity was in vain or cut short: lost, late, outage, dead, dropped."""
+    peer: int | None = None
+    """Device to device: the neighbour from which the client received, or to which it sent alone. Empty: the server,
+    or a broadcast to all neighbours."""
 
 
 class RoundRow(NamedTuple):
@@ -77,6 +80,10 @@ class ClientRow(NamedTuple):
     """Number of the group whose model the client has, where a policy groups clients; empty before it is known."""
     since: int | None = None
     """The round in which the client came into that group, or the group was split off."""
+    mean_accuracy: float | None = None
+    """Accuracy of the network's mean model on the client's test samples, where a policy has no server."""
+    apart: float | None = None
+    """Euclidean distance of the client's model from the network's mean model, where a policy has no server."""
 
 
 class Evaluation(NamedTuple):
@@ -87,14 +94,23 @@ class Evaluation(NamedTuple):
     lam: list[float] | None
     cluster: list[int | None] | None = None
     since: list[int | None] | None = None
+    mean_accuracy: list[float | None] | None = None
+    apart: list[float] | None = None
 
 
 class Step(NamedTuple):
-    """One request to the world: a gather of orders, a send, or (no orders) a receive."""
+    """One request to the world: a gather of orders, a send, (no orders) a receive, or a gossip along edges."""
 
-    kind: Literal["gather", "send", "receive"]
+    kind: Literal["gather", "send", "receive", "gossip"]
     orders: list[Order]
     until: Until | None
+    edges: Edges = ()
+    """Links (sender, receiver) along which a gossip sends; else none."""
+
+    @property
+    def transfers(self) -> int:
+        """How many deliveries the step asks for: one per order, or one per link."""
+        return len(self.edges) if self.kind == "gossip" else len(self.orders)
 
 
 class TraceRound(NamedTuple):
@@ -119,7 +135,9 @@ class FinishedRound(NamedTuple):
 def trace_to_json(entry: TraceRound) -> str:
     """One line of `trace.jsonl`."""
     steps = [
-        [step.kind, [list(order) for order in step.orders], _until_to_list(step.until)] for step in entry.steps
+        [step.kind, [list(order) for order in step.orders], _until_to_list(step.until)]
+        + ([step.edges] if step.edges else [])
+        for step in entry.steps
     ]
     evaluation = None if entry.evaluation is None else list(entry.evaluation)
     return json.dumps([entry.round, steps, evaluation], separators=(",", ":"))
@@ -131,7 +149,15 @@ def trace_from_json(line: str) -> TraceRound:
         number, steps, evaluation = json.loads(line)
         return TraceRound(
             number,
-            [Step(kind, [Order(*order) for order in orders], _until_from_list(until)) for kind, orders, until in steps],
+            [
+                Step(
+                    kind,
+                    [Order(*order) for order in orders],
+                    _until_from_list(until),
+                    tuple((sender, receiver) for along in edges for sender, receiver in along),
+                )
+                for kind, orders, until, *edges in steps
+            ],
             None if evaluation is None else Evaluation(*evaluation),
         )
     except (ValueError, TypeError) as error:

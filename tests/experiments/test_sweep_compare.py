@@ -84,12 +84,12 @@ def test_what_is_not_a_result_folder_is_refused(folders):
 
 def test_worlds_that_share_a_name_are_told_apart_by_what_differs(tmp_path):
     """README's own example: two folders of one scenario, one with --set radio.snr='0 dB'. Their energies are not one mean."""
-    for name, more in (("near", []), ("far", ["radio.snr=0 dB"]), ("whole", ["train.quantise=8"])):
+    for name, more in (("near", []), ("far", ["radio.snr=0 dB"]), ("whole", ["train.dtype=float64"])):
         wflsim.run(small(TARGET, "seeds=[0, 1]", *more), tmp_path / name, workers=1)
     found = compare([tmp_path / "near", tmp_path / "far", tmp_path / "whole"])
-    assert found.keys == ["radio.snr", "train.quantise"]
+    assert found.keys == ["radio.snr", "train.dtype"]
     policies = found.lines["policy"].nunique()
-    assert found.lines[found.keys].drop_duplicates().to_numpy().tolist() == [["10 dB", "none"], ["0 dB", "none"], ["10 dB", "8"]]
+    assert found.lines[found.keys].drop_duplicates().to_numpy().tolist() == [["10 dB", "float32"], ["0 dB", "float32"], ["10 dB", "float64"]]
     assert list(found.lines["seeds"]) == [2] * 3 * policies, "never four seeds of two worlds"
     for i, name in enumerate(("near", "far", "whole")):
         own = wflsim.Results(tmp_path / name).summary

@@ -201,7 +201,7 @@ def under_a_limit(extra_mb, code):
 @pytest.mark.parametrize("extra_mb", [pytest.param(45, marks=pytest.mark.slow), 65])
 def test_vectorising_in_too_little_memory_is_refused_instead_of_crashing(extra_mb):
     """Importing torch's compiler ran out of memory half way: SystemError, or a segmentation fault at exit."""
-    made = "build(DigitsSpec(name='digits'), ZipfDirichletSpec(), MlpSpec(name='mlp', hidden=()), TrainSpec(gradients='vmap', dtype='float64', quantise=8), 10, 1)"
+    made = "build(DigitsSpec(name='digits'), ZipfDirichletSpec(), MlpSpec(name='mlp', hidden=()), TrainSpec(gradients='vmap', dtype='float64', compress={'up': {'name': 'quantise'}, 'down': {'name': 'quantise'}}), 10, 1)"
     work = "; me = __import__('wflsim.exchange').exchange; w = made.initial(); made.run(me.Ask(range(10), lambda me, w: {'y': me.g(me.copies_of(w))}, shared={'w': w}), [(0, 0)] * 10)"
     ended = under_a_limit(extra_mb, f"made = {made}{work}")
     assert ended.returncode == 0, ended.stderr

@@ -4,8 +4,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quadratics import both_ways
 
-from wflsim.compress import BLOCK, stochastic_round
+from wflsim.compress.compressors import BLOCK, stochastic_round
 from wflsim.exchange import Ask, Coded
 from wflsim.learning.build import build
 from wflsim.learning.data.sets import DigitsSpec
@@ -14,7 +15,8 @@ from wflsim.learning.specs import LinearSpec, TrainSpec
 from wflsim.rng import stream
 
 
-def learner(**train):
+def learner(quantise=None, **train):
+    train |= both_ways(quantise)
     return build(DigitsSpec(name="digits"), ZipfDirichletSpec(), LinearSpec(name="linear"), TrainSpec(**train), 10, 1)
 
 

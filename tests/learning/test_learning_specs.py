@@ -39,7 +39,7 @@ def test_zipf_dirichlet_is_the_kind_that_goes_without_saying():
         (MODEL, {"name": "module", "module": "package.file"}),
         (MODEL, {"name": "resnet18_last", "size": 0}),
         (TypeAdapter(TrainSpec), {"batch": 0}),
-        (TypeAdapter(TrainSpec), {"quantise": 3}),
+        (TypeAdapter(TrainSpec), {"compress": {"up": {"name": "quantise", "bits": 3}}}),
     ],
 )
 def test_what_makes_no_sense_is_refused(adapter, block):

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import pytest
 import torch
-from quadratics import Kept, Rough, memories, problem, run, snapshot_step
+from quadratics import Kept, Rough, both_ways, code, memories, problem, run, snapshot_step
 from reference_runs import Trip, ascend, local
 
 from wflsim.exchange import Ask, Coded, Draw, Receive, Reply, Send
@@ -72,7 +72,7 @@ def test_four_hundred_quantised_rounds_keep_the_invariant_and_settle_within_a_fe
     """
     policy, p = WITH_MEMORY[name], problem(N, P)
     carrier = Rough(N, loss)
-    training, kept = run(policy, p.learner(quantise=bits), 25, carrier)
+    training, kept = run(policy, p.learner(**both_ways(bits)), 25, carrier)
     assert gap(training, memory_of(policy)) < 1e-12
     for before, after in ((25, 100), (100, 400)):
         drive(training, carrier, kept, Stop(StopSpec(rounds=after)), N, 0, start=before)
@@ -107,7 +107,7 @@ def noise(rows, rngs):
 def test_memories_agree_whatever_the_encoder(name, encoder):
     policy, p = MORE[name], problem(N, P)
     learner = p.learner()
-    learner._encoder = encoder
+    code(learner, encoder)
     training, _ = run(policy, learner, 12, Rough(N, 0.3))
     plain, _ = run(policy, p.learner(), 12, Rough(N, 0.3))
     assert not torch.equal(training.state.w, plain.state.w)
@@ -122,7 +122,7 @@ class GridTrip(Trip):
         self.p = problem(5)
         self.carrier = Rough(5, loss)
         learner = self.p.learner()
-        learner._encoder = grid
+        code(learner, grid)
         self.training, self.kept = run(policy, learner, rounds, self.carrier)
         self.state = self.training.state
         self._phases = iter(self.carrier.gathered)
@@ -185,7 +185,7 @@ def test_scaffold_against_numpy_with_both_ways_rounded(loss, compact):
 
 def test_scaffpd_remembers_between_its_phases_the_gradient_that_the_server_has():
     p = problem(N, P)
-    learner = p.learner(quantise=4)
+    learner = p.learner(**both_ways(4))
     done = learner.run(Ask([1, 2], SCAFFPD().loss_and_gradient, shared={"w": learner.initial()}), [(0, 0)] * 2)
     for result in done.results:
         assert torch.equal(result.scratch["c"], result.items["c"])
@@ -196,7 +196,7 @@ def test_weights_that_do_not_sum_to_one_are_completed_with_the_model_that_was_re
     """w + sum a_i (y_i - w) with w as received: an encoder that sends everything as 1 leaves nothing but 1."""
     for policy in (DRFA(m=3, scheme="uniform_weighted", start_lambda="data"), FedAvg(m=3)):
         learner = problem(N, P).learner()
-        learner._encoder = lambda rows, rngs: (torch.ones_like(rows), 1)
+        code(learner, lambda rows, rngs: (torch.ones_like(rows), 1))
         training, _ = run(policy, learner, 2)
         torch.testing.assert_close(training.state.w, torch.ones(P, dtype=torch.float64), rtol=0, atol=1e-14)
 
@@ -239,14 +239,14 @@ class Accumulating(Policy):
 @pytest.mark.parametrize("cut", [None, 7])
 def test_an_asynchronous_reply_says_what_it_was_computed_from_also_after_a_restart(cut):
     p, carrier = problem(N, P), Rough(N, 0.3)
-    training, _ = run(Accumulating(), p.learner(quantise=4), cut or 25, carrier)
+    training, _ = run(Accumulating(), p.learner(**both_ways(4)), cut or 25, carrier)
     if cut:
         buffer = io.BytesIO()
         torch.save(training.snapshot(), buffer)
-        training = Training(Accumulating(), p.learner(quantise=4), 0, 1_000_000)
+        training = Training(Accumulating(), p.learner(**both_ways(4)), 0, 1_000_000)
         training.restore(torch.load(io.BytesIO(buffer.getvalue()), weights_only=True))
         drive(training, carrier, Kept(), Stop(StopSpec(rounds=25)), N, 0, start=cut)
-    whole, _ = run(Accumulating(), p.learner(quantise=4), 25, Rough(N, 0.3))
+    whole, _ = run(Accumulating(), p.learner(**both_ways(4)), 25, Rough(N, 0.3))
     assert torch.equal(training.state.c, whole.state.c)
     sums = memories(training, "c", N, P).sum(axis=0)
     np.testing.assert_allclose(training.state.c.numpy(), sums, rtol=0, atol=1e-12)
@@ -270,7 +270,7 @@ def test_without_an_encoder_nothing_is_touched():
 def test_what_was_sent_is_encoded_and_paid_once_under_both_names():
     bits = 4 * P + 64
     for tau, vectors in ((1, 1), (1000, 2)):
-        training, kept = run(DRDM(m=3, tau=tau, eta=1e-3), problem(N, P).learner(quantise=4), 1)
+        training, kept = run(DRDM(m=3, tau=tau, eta=1e-3), problem(N, P).learner(**both_ways(4)), 1)
         assert {order.up_bits for order in kept.trace[0].steps[0].orders} == {vectors * bits}
         assert gap(training, "g") < 1e-12
 
@@ -289,7 +289,7 @@ def test_what_is_changed_after_it_was_promised_is_refused(quantise):
         return {"y": y}
 
     for work in (promised, original):
-        learner = problem(N, P).learner(quantise=quantise)
+        learner = problem(N, P).learner(**both_ways(quantise))
         with pytest.raises(ValueError, match=r"payload 'y' was changed after me\.sent"):
             learner.run(Ask([0, 1], work, shared={"w": learner.initial()}), [(0, 0)] * 2)
 
@@ -301,7 +301,7 @@ def test_replies_to_two_asks_have_no_common_model():
 
 
 def test_what_a_policy_has_coded_itself_is_what_it_says_was_received():
-    learner, seen = problem(N, P).learner(quantise=8), {}
+    learner, seen = problem(N, P).learner(**both_ways(8)), {}
 
     def work(me, w):
         seen["w"] = w

@@ -37,7 +37,7 @@ def keeps_its_own(kind):
     """Whether clients keep something that is never sent, or are evaluated with different models."""
     if kind.asynchronous:
         return False
-    training, _ = run(kind(**({"m": 4} if kind.model_fields["m"].is_required() else {})), problem(6).learner(), 1)
+    training, _ = run(kind(**CASES[kind.model_fields["name"].default]), problem(6).learner(), 1)
     rows = []
     training.learner.evaluate(lambda me: rows.append(training.policy.model(training.state, me)) or rows[0])
     return bool(training.learner.snapshot()["personal"]) or rows[0].ndim == 2

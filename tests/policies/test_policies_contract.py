@@ -25,6 +25,8 @@ from wflsim.simulation.stop import Stop, StopSpec
 from wflsim.simulation.training import Training
 from wflsim.testing.contract import CHECKS, ROUGH, N, P, learner, world
 
+BOUNDED = {"eta_delta": 0.005, "eta_lambda": 0.001, "lambda_0": 50, "lambda_1": 200}
+"""Penalties of FedRobust that hold least-squares clients, whose losses grow with the square of a shift."""
 CASES = {
     "fedavg": {"m": 3, "weights": "data"},
     "local_sgd": {},
@@ -47,6 +49,12 @@ CASES = {
     "fedadagrad": {"m": 3},
     "fedadam": {"m": 3},
     "fedyogi": {"m": 3},
+    "dsgd": {},
+    "drdsgd": {"mu": 50, "eta": 1.0},
+    "scallion": {"m": 3},
+    "scafcom": {"m": 3, "compress": {"name": "top_k", "share": 0.3}},
+    "ifca": {"m": 3, "k": 2},
+    "fedrobust": {"m": 3, **BOUNDED},
 }
 SPEC = TypeAdapter(PolicySpec)
 ALL = [SPEC.validate_python({"name": name, **options}) for name, options in CASES.items()]
@@ -66,8 +74,17 @@ MORE = [
         {"name": "fedavg", "m": 3, "tau_min": 2},
         {"name": "fednova", "m": 3, "tau_min": 2},
         {"name": "fednova", "tau_min": 3, "rho": 0.9},
+        {"name": "dsgd", "tau": 3},
+        {"name": "drdsgd", "tau": 3, "mu": 30},
+        {"name": "scallion", "m": 3, "compress": {"name": "rand_k", "share": 0.5}},
+        {"name": "scafcom", "m": 3, "compress": {"name": "quantise", "bits": 4}},
+        {"name": "ifca", "apart": 0.3},
+        {"name": "fedrobust", "m": 3, "affine": "diag", **BOUNDED},
+        {"name": "fedrobust", "affine": "shift", **BOUNDED},
     )
 ]
+
+
 def title(policy):
     extra = {key: value for key, value in policy.model_dump(exclude_defaults=True).items() if key not in ("m", "K")}
     return "-".join([policy.name, *(f"{key}={value}" for key, value in extra.items())])
@@ -181,11 +198,13 @@ def test_asynchronous_policies_keep_m_tasks_under_way(policy, loss):
 
 
 def declared(policy, payload):
-    """[(vectors, scalars) of each phase] of a declaration such as `1v+1s / kv`, where k is an option of the policy."""
+    """[(vectors, scalars, bits of vectors that the policy's own compressor made) of each phase] of a declaration such as
+    `1v+1s / kv`, where k is an option of the policy, or `1c`."""
     phases = []
     for phase in payload.split(" / "):
         parts = {part[-1]: int(part[:-1] if part[:-1].isdigit() else getattr(policy, part[:-1])) for part in phase.split("+")}
-        phases.append((parts.get("v", 0), parts.get("s", 0)))
+        coded = parts.get("c", 0) and parts["c"] * policy.compress(torch.ones(1, P), [np.random.default_rng(0)])[1]
+        phases.append((parts.get("v", 0), parts.get("s", 0), coded))
     return phases
 
 
@@ -200,12 +219,12 @@ def test_bits_counted_are_bits_declared(policy):
         assert len(steps) == len(down) or policy.asynchronous
         for number, step in enumerate(steps):
             phase = 0 if policy.asynchronous else number
-            vectors, scalars = up[phase]
+            vectors, scalars, coded = up[phase]
             if vectors == 2 and policy.name != "scaffold" and snapshot_step(0, s, policy.tau) == policy.tau:
                 vectors, shorter = 1, shorter + 1  # the snapshot is the final model: sent once
             for order in step.orders:
                 assert order.shared_bits + order.each_bits == 32 * (down[phase][0] * P + down[phase][1])
-                assert order.up_bits == 32 * (vectors * P + scalars)
+                assert order.up_bits == 32 * (vectors * P + scalars) + coded
     assert (shorter > 0) == (policy.name in ("drfa", "drdm", "lambda_drdm"))
 
 
@@ -220,8 +239,11 @@ def test_the_papers_formula_charges_one_phase(policy):
 
 
 def counted(samples, d):
-    """30, or `30+d`: and all the client's samples once more."""
-    return samples if isinstance(samples, int) else int(samples.removesuffix("+d")) + d
+    """30, or `30+d`, `30+2d`: and all the client's samples once or twice more."""
+    if isinstance(samples, int):
+        return samples
+    batches, passes = samples.removesuffix("d").split("+")
+    return int(batches) + int(passes or 1) * d
 
 
 def test_work_is_metered_as_it_is_done():
@@ -241,6 +263,12 @@ def test_work_is_metered_as_it_is_done():
         "fedadagrad": [(30, 30)],
         "fedadam": [(30, 30)],
         "fedyogi": [(30, 30)],
+        "dsgd": [(3, 3)],
+        "drdsgd": [(3, 3)],
+        "scallion": [(30, 30)],
+        "scafcom": [(30, 30)],
+        "ifca": [("30+2d", 30)],
+        "fedrobust": [(30, 30)],
     }  # fmt: skip
     for policy in ALL:
         _, kept = run(policy, learner(), 1, Rough(N))
@@ -256,16 +284,19 @@ def test_memories_add_up_in_a_world_with_losses_and_a_deadline(policy):
     training, kept = run(policy, learner(), 40, world({**ROUGH, "server": {"deadline": "0.45 s"}}))
     assert {"lost", "late"} <= {leg.outcome for leg in kept.legs}
     assert not torch.equal(training.state.w, training.learner.initial())
-    held = memories(training, "c" if policy.name == "scaffold" else "g", N, P)
+    held = memories(training, "c" if training.learner.rows("memory", "c") else "g", N, P)
     np.testing.assert_allclose(held.mean(axis=0), training.state.c, rtol=0, atol=1e-12)
 
 
 # A carrier's select is given one heat of the race; what needs more is renamed in test_policies_sampling.py.
 # Steps are drawn by client, like batches (the batch is full here): with tau_min, renamed in test_policies_unequal.py.
+# So are the random numbers of unbiased compressors.
 ONE_HEAT = [
     policy
     for policy in [*ALL, *MORE]
-    if getattr(policy, "scheme", "") not in ("with_replacement", "systematic") and not getattr(policy, "tau_min", None)
+    if getattr(policy, "scheme", "") not in ("with_replacement", "systematic")
+    and not getattr(policy, "tau_min", None)
+    and not (hasattr(policy, "compress") and policy.compress.unbiased)
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from quadratics import Problem, Rough, problem, run
+from quadratics import Problem, Rough, both_ways, problem, run
 from reference_runs import LOSSES, TAU, Trip, drawn, local, path, same
 
 from wflsim.policies.base import received, weighted
@@ -124,7 +124,7 @@ def test_the_server_subtracts_the_model_that_clients_received(policy):
             return got, a
 
     deltas = []
-    training, kept = run(Seen(**policy.model_dump()), problem(5, 8).learner(quantise=4), 6)
+    training, kept = run(Seen(**policy.model_dump()), problem(5, 8).learner(**both_ways(4)), 6)
     x = policy.start(training.learner.initial(), training.learner.samples)
     for delta, state in zip(deltas, kept.states, strict=True):
         if isinstance(policy, FedAvgM):

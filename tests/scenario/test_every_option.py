@@ -43,10 +43,11 @@ stop: {rounds: 2}
 """)
 PLACES = {
     "Scenario": "", "RadioSpec": "radio", "DownlinkSpec": "radio.downlink", "LossSpec": "radio.loss", "TraceSpec": "radio.trace",
-    "PowerControlSpec": "radio.power_control", "CellSpec": "cell", "DeviceSpec": "devices.0", "ServerSpec": "server",
-    "TrainSpec": "train", "StopSpec": "stop", "Target": "stop.target", "Decay": "policies.0.eta",
+    "PowerControlSpec": "radio.power_control", "CellSpec": "cell", "DeviceSpec": "devices.0", "ServerSpec": "server", "D2dSpec": "d2d",
+    "TrainSpec": "train", "CompressSpec": "train.compress", **dict.fromkeys(("Identity", "Quantise", "Dithering", "RandK", "TopK"), "train.compress.up"), "StopSpec": "stop", "Target": "stop.target", "Decay": "policies.0.eta",
     **dict.fromkeys(("LogDistance", "Uma", "Umi", "Inh"), "radio.path_loss"),
     **dict.fromkeys(("Rayleigh", "Rician"), "radio.fading"),
+    **dict.fromkeys(("Ring", "Torus", "Complete", "ErdosRenyi", "WithinDistance"), "d2d.topology"),
     **dict.fromkeys(("Shannon", "Gap", "Cqi", "Fixed"), "radio.rate"),
     **dict.fromkeys(("Periodic", "Windows"), "devices.0.availability"),
     **dict.fromkeys(("DigitsSpec", "MnistSpec", "SyntheticSpec", "NpzSpec"), "data"),
@@ -83,6 +84,9 @@ LONG = {"stop.rounds": 8}
 STALE = {"policies.0.m": 4, **LONG}
 """Asynchronous, with several tasks under way: most arrivals are stale."""
 
+PEERS = {"policies": [{"name": "dsgd"}]}
+"""A policy without a server."""
+
 SPLIT = {**LONG, "policies.0.m": 6, "policies.0.eps1": 1e5, "policies.0.eps2": 0.0, "policies.0.warmup": 1}
 """Clusters that split whenever they may."""
 
@@ -98,9 +102,12 @@ GIVEN = {
     "ShardsSpec": {"partition": {"name": "shards"}}, "MlpSpec": {"model": {"name": "mlp"}},
     "ResNet18LastSpec": {"model": {"name": "resnet18_last"}, "data": {"name": "fashion_mnist"}},
     "ModuleSpec": {"model": {"name": "module", "module": "learning_modules:Small"}},
+    "Quantise": {"train.compress.up": {"name": "quantise"}}, "Dithering": {"train.compress.up": {"name": "dithering"}},
+    "RandK": {"train.compress.up": {"name": "rand_k", "share": 0.1}}, "TopK": {"train.compress.up": {"name": "top_k", "share": 0.1}},
     "Target": {"stop": {"rounds": 4, "target": {"accuracy": 0.15, "metric": "worst"}}},
+    "D2dSpec": PEERS, "ErdosRenyi": {**PEERS, "d2d.topology": {"name": "erdos_renyi", "probability": 0.4}}, "WithinDistance": {**PEERS, "d2d.topology": {"name": "distance", "within": 600}},
     "Decay": {"policies": [{"name": "drfa", "m": 3, "tau": 2, "eta": {"start": 0.1}}]},
-    **{kind.__name__: {"policies": [{"name": kind.model_fields["name"].default, **({} if kind.__name__ in ("LocalSGD", "AFL", "SCAFFPD") else {"m": 3}),
+    **{kind.__name__: {"policies": [{"name": kind.model_fields["name"].default, **({} if kind.__name__ in ("LocalSGD", "AFL", "SCAFFPD") or kind.decentralised else {"m": 3}),
                                      **({} if typing.get_origin(kind.model_fields["tau"].annotation) is Literal else {"tau": 2})}], **(LONG if kind.asynchronous else {})}
        for kind in POLICIES},
 }  # fmt: skip
@@ -144,6 +151,9 @@ CASES: dict[str, Case] = {
     "ServerSpec.aggregation": Case("1 s"), "ServerSpec.loss_detection": Case(None, {**LOSSY, "server.deadline": "20 s"}),
     "ServerSpec.selector": Case(None, {"devices": [{"cycles_per_sample": 1e6}, {}], "devices.0.availability": AWAY}),
     "ServerSpec.over_selection": Case(1.5), "ServerSpec.idle": Case(None, {"server.aggregation": "1 s"}),
+    # device to device
+    "D2dSpec.topology": Case("complete"), "D2dSpec.snr": Case(["3 dB", "7 dB"]), "D2dSpec.bandwidth": Case("50 kHz"), "D2dSpec.sending": Case(), "D2dSpec.duplex": Case(),
+    "D2dSpec.edge_loss": Case(None, LOSSY), "ErdosRenyi.probability": Case(1.0), "WithinDistance.within": Case(1000.0),
     # data, partition, model, training
     "MnistSpec.name": Case("kmnist", slow=True), "MnistSpec.standardise": Case(True, slow=True), "SyntheticSpec.beta": Case(1.0),
     "NpzSpec.path": Case("data b", {"data": {"name": "npz", "path": "data a"}}),
@@ -152,17 +162,19 @@ CASES: dict[str, Case] = {
     "MlpSpec.hidden": Case([8, 8]), "ResNet18LastSpec.size": Case(32, slow=True),
     "ModuleSpec.module": Case("learning_modules:Plain"), "ModuleSpec.arguments": Case({"width": 9}),
     "ModuleSpec.folder": Case("modules b", {"model": {"name": "module", "module": "brought:Model", "folder": "modules a"}}),
-    "TrainSpec.batch": Case(8), "TrainSpec.dtype": Case(), "TrainSpec.replacement": Case(True), "TrainSpec.quantise": Case(),
+    "TrainSpec.batch": Case(8), "TrainSpec.dtype": Case(), "TrainSpec.replacement": Case(True), "CompressSpec.up": Case({"name": "quantise"}), "CompressSpec.down": Case({"name": "quantise"}),
+    "Quantise.bits": Case(), "Dithering.levels": Case(3), "RandK.share": Case(0.3), "TopK.share": Case(0.3),
     "TrainSpec.device": Case("cuda", refused="no CUDA device"), "TrainSpec.gradients": Case("vmap", {"model": {"name": "mlp"}}),
     # stop
     "StopSpec.rounds": Case(3), "StopSpec.target": Case({"accuracy": 0.01}), "StopSpec.at_target": Case(False, {"stop.target": {"accuracy": 0.01}}),
     "StopSpec.energy": Case(1e-6), "StopSpec.time": Case(1e-6), "Target.metric": Case(), "Target.accuracy": Case(0.01), "Target.hold": Case(3, {"stop.target.accuracy": 0.01}),
     "Target.window": Case(3, {"stop.target": {"accuracy": 0.13, "metric": "average"}}),
     # policies
-    **{f"{kind.__name__}.{name}": Case(value) for kind in POLICIES for name, value in {"label": "mine", "tau": 3, "m": 2}.items()},
+    **{f"{kind.__name__}.{name}": Case(value) for kind in POLICIES for name, value in {"label": "mine", "tau": 3, "m": 2}.items() if name != "m" or not kind.decentralised},
+    **{f"{kind.__name__}.m": Case(2, refused="policies") for kind in POLICIES if kind.decentralised},
     **{f"{kind.__name__}.tau_min": Case(1) for kind in POLICIES if "tau_min" in kind.model_fields},
-    **{f"{kind}.eta": Case(0.01) for kind in ("FedAvg", "LocalSGD", "FedProx", "FedDyn", "DRFA", "DRDM", "LambdaDRDM", "FedAsync", "FedBuff", "FedNova", "QFedAvg", "QFedSGD", *SERVERS)},
-    **{f"{kind}.mu": Case(1.0) for kind in ("FedProx", "FedDyn", "DRDM", "LambdaDRDM")},
+    **{f"{kind}.eta": Case(0.01) for kind in ("DSGD", "DRDSGD", "FedAvg", "LocalSGD", "FedProx", "FedDyn", "DRFA", "DRDM", "LambdaDRDM", "FedAsync", "FedBuff", "FedNova", "QFedAvg", "QFedSGD", *SERVERS)},
+    **{f"{kind}.mu": Case(1.0) for kind in ("DRDSGD", "FedProx", "FedDyn", "DRDM", "LambdaDRDM")},
     **{f"{kind}.eta_l": Case(0.01) for kind in ("SCAFFOLD", "SCAFFPD")},
     **{f"{kind}.gamma": Case(0.1) for kind in ("DRFA", "DRDM", "LambdaDRDM")},
     **{f"{kind}.floor": Case(0.5, STEEP) for kind in ("DRFA", "DRDM", "LambdaDRDM")},
@@ -186,6 +198,10 @@ CASES: dict[str, Case] = {
     **{f"{kind}.weights": Case() for kind in SERVERS}, "FedAvgM.beta": Case(0.5),
     **{f"{kind}.{name}": Case(value) for kind in SERVERS[1:] for name, value in {"b1": 0.5, "eps": 0.1, "v_0": 0.1}.items()},
     **{f"{kind}.b2": Case(0.5) for kind in SERVERS[2:]},
+    **{f"{kind}.{name}": Case(value) for kind in ("SCALLION", "SCAFCOM") for name, value in {"eta_l": 0.01, "eta_g": 0.5, "compress": {"name": "rand_k", "share": 0.2}}.items()},
+    "SCALLION.alpha": Case(0.5), "SCAFCOM.beta": Case(0.5),
+    "IFCA.eta": Case(0.01), "IFCA.k": Case(3), "IFCA.apart": Case(0.1),
+    **{f"FedRobust.{name}": Case(value) for name, value in {"eta": 0.01, "affine": None, "eta_delta": 0.1, "eta_lambda": 0.01, "lambda_0": 0.2, "lambda_1": 1.0}.items()},
     "Decay.start": Case(0.01), "Decay.power": Case(1.0, {"policies.0.eta.after": 1}), "Decay.after": Case(1),
 }  # fmt: skip
 
@@ -315,7 +331,7 @@ def test_every_option_changes_something_or_is_refused(key, other, given, made, m
     one, two = _seen[digest], lived(after)
     assert one != two, f"{key}: {other} changes nothing in {given}"
     learns = ("policies", "data", "partition", "model", "train", "stop", "clients", "seeds", "evaluate_every")
-    if not place.startswith(learns) and not influences(before.world) and not influences(after.world):
+    if not place.startswith((*learns, "d2d.topology")) and not influences(before.world) and not influences(after.world):
         assert one["trace"] == two["trace"], f"{key} cannot change what is learnt, and did"
 
 

@@ -110,8 +110,15 @@ def test_every_wrong_value_of_every_key_ends_in_a_sentence_that_names_the_key():
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("train.quantise=7", "train.quantise: got 7; must be one of 4, 8, 16, or null"),
-        ("train.quantise=eight", "train.quantise: got 'eight'. Allowed: 4, 8, 16"),
+        ("train.compress.up={name: quantise, bits: 7}", "train.compress.up.bits: got 7; must be one of 4, 8, 16"),
+        ("train.compress.up={name: quantise, bits: eight}", "train.compress.up.bits: got 'eight'. Allowed: 4, 8, 16"),
+        ("train.compress.up.name=topk", "train.compress.up.name: got 'topk', did you mean 'top_k'. Allowed: identity, quantise, dithering, rand_k, top_k"),
+        ("train.compress.up.name=top_k", "train.compress.up.share: this key is required and missing; it must be a share"),
+        ("train.compress.up={name: top_k, share: 0}", "train.compress.up.share: got 0; must be more than 0"),
+        ("train.compress.down={name: top_k, share: 1 %}", "train.compress.down: top_k would set most values of the model to zero"),
+        ("train.compress.down.name=rand_k", "use quantise, dithering or identity"),
+        ("train.quantise=8", "train.quantise: it is called train.compress now; rename it and write {up: {name: quantise, bits: 8}, down:"),
+        ("policies=[{name: scallion, compress: {name: top_k, share: 0.1}}]", "policies.0.compress: top_k is biased, .* use rand_k, dithering, quantise or identity, or the policy scafcom"),
         ("clients=true", "clients: got true; must be a whole number, at least 1"),
         ("radio.snr=[true]", "got true; cannot read 'true' as a quantity"),
         ("partition=3", "partition: got 3; must be a block with the key name, one of zipf_dirichlet, iid"),
@@ -122,7 +129,7 @@ def test_every_wrong_value_of_every_key_ends_in_a_sentence_that_names_the_key():
         ("radio={path_loss: {kind: uma}}", "radio.path_loss.kind: it is called radio.path_loss.name now; rename it"),
         ("devices.availability.kind=windows", "devices.availability.kind: it is called devices.availability.name now; rename it"),
         ("train.engine=vmap", "train.engine: it is called train.gradients now; rename it"),
-        ("train.engin=vmap", "train.engin: unknown key. Allowed: batch, device, dtype, gradients"),
+        ("train.engin=vmap", "train.engin: unknown key. Allowed: batch, compress, device, dtype, gradients"),
         ("policies.1={name: 5}", "policies.1.name: got 5; must be one of fedavg, local_sgd"),
         ("partition={name: idd}", "partition.name: got 'idd', did you mean 'iid'"),
         ("model={name: module, module: net.py}", "model.module: got 'net.py'; must be package.file:Class, such as my_models:Net"),
@@ -141,6 +148,13 @@ def test_sentences(override, message):
     with pytest.raises(ScenarioError, match=message) as caught:
         build(parse(TEXT, "s.yaml"), [override])
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_compressor_that_no_policy_uses_is_refused():
+    compress = "train.compress.up={name: top_k, share: 1 %}"
+    with pytest.raises(ScenarioError, match=r"train\.compress\.up: has no effect: every policy here compresses .* remove it"):
+        build(parse(TEXT, "s.yaml"), ["policies=[{name: scafcom}, {name: scallion}]", compress])
+    build(parse(TEXT, "s.yaml"), ["policies=[{name: scafcom}, {name: fedavg}]", compress])
 
 
 @pytest.mark.parametrize(("given", "joules"), [("4410 mAh at 3.85 V", 4.41 * 3600 * 3.85), ("2 Ah at 3 V", 21600.0), ("1 Wh", 3600.0)])

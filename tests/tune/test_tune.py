@@ -185,6 +185,8 @@ def test_the_command_prints_a_map_and_an_answer_and_writes_the_folder(tmp_path):
     assert "50 % worst accuracy: tau* from" in " ".join(done.stdout.split())
     folder = tmp_path / "runs/small-tune"
     assert {path.name for path in folder.iterdir()} >= {"scenario.yaml", "run.json", "map.csv", "costs.csv", "curves.csv", "map.png"}
+    searched = subprocess.run([*command[:-3], "{most: 1}", *settings, "--out", "one"], cwd=tmp_path, capture_output=True, text=True)
+    assert "tau* from 1" in " ".join(searched.stdout.split()), searched.stderr
     again = subprocess.run([*command, *settings, "--json"], cwd=tmp_path, capture_output=True, text=True)
     printed = json.loads(again.stdout)
     assert len(printed["map"]) == 4

@@ -71,14 +71,14 @@ def run(  # one parameter for each argument and option
     from wflsim.experiments.run import run as run_scenario
     from wflsim.results.store import Store
     from wflsim.scenario import load, slug
-    from wflsim.world.spec import remarks
+    from wflsim.scenario.remarks import remarks
 
     loaded = load(scenario, [*(overrides or []), *([f"seeds={seeds}"] if seeds else [])])
     folder = out_dir or RUNS / slug(loaded.name)
     console = err if as_json else out
     check_pool(pool, engine)
     console.print(f"results: {folder}", markup=False, highlight=False)
-    for remark in remarks(loaded.world):
+    for remark in remarks(loaded):
         console.print(remark, markup=False, highlight=False)
     if loaded.sweep is not None:
         from wflsim.cli.sweep import sweep

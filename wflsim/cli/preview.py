@@ -17,7 +17,8 @@ from wflsim.door import origin_of
 from wflsim.errors import ScenarioError
 from wflsim.policies.base import Policy
 from wflsim.scenario import Scenario
-from wflsim.world.spec import influences, remarks
+from wflsim.scenario.remarks import remarks
+from wflsim.world.spec import influences
 
 
 def preview(scenario: Scenario) -> Group:
@@ -39,7 +40,7 @@ def preview(scenario: Scenario) -> Group:
     lines = [words("run", forecast_run(scenario, stage))]
     if scenario.tune is not None:
         lines.append(_tuning(scenario, stage))
-    return Group(table, *(Text(line) for line in (*lines, *_own_code(scenario), *remarks(scenario.world))))
+    return Group(table, *(Text(line) for line in (*lines, *_own_code(scenario), *remarks(scenario))))
 
 
 def _own_code(scenario: Scenario) -> list[str]:

@@ -36,7 +36,7 @@ def tune(  # one parameter for each argument and option
     from wflsim.cli.report import leave_report
     from wflsim.experiments.run import RUNS
     from wflsim.scenario import load, slug
-    from wflsim.world.spec import remarks
+    from wflsim.scenario.remarks import remarks
 
     check_pool(pool, engine)
     given = {"stop.target.accuracy": target, "stop.target.metric": metric, "tune.objective": objective}
@@ -48,7 +48,7 @@ def tune(  # one parameter for each argument and option
     folder = out_dir or RUNS / f"{slug(loaded.name)}-tune"
     console = Console(stderr=True) if as_json else Console()
     console.print(f"results: {folder}", markup=False, highlight=False)
-    for remark in remarks(loaded.world):
+    for remark in remarks(loaded):
         console.print(remark, markup=False, highlight=False)
 
     from wflsim.cli.progress import shown

@@ -13,12 +13,11 @@ from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any
 
 from wflsim.errors import Diverged, ReplayRefused, StoreError
-from wflsim.exchange import Draw
-from wflsim.experiments.plan import Run
+from wflsim.experiments.plan import Run, without_time
 from wflsim.records import Evaluation, FinishedRound, RoundRow, Step, TraceRound
 from wflsim.results.store import KEEP_BYTES, Entry, Store
 from wflsim.simulation import checkpoint
-from wflsim.simulation.loop import Flow, Instant, drive
+from wflsim.simulation.loop import Flow, drive
 from wflsim.simulation.replay import Replay, undelivered
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ class CachedTraining:
             except Diverged as error:
                 self.ended = str(error)
                 raise
-            if isinstance(demand, Draw):
+            if not isinstance(demand, Step):  # a question that leaves no trace
                 answer = yield demand
                 continue
             step, answer = done.pop(0) if done else (demand, (yield demand))
@@ -185,7 +184,8 @@ class CachedTraining:
                 self.remember(finished.trace)
 
             with suppress(Diverged):  # `ended` says it
-                drive(self, Instant(clients), keep, _until(rounds), clients, seed, start=len(self.trace))
+                carrier = without_time(self._scenario, self._policy, seed)
+                drive(self, carrier, keep, _until(rounds), clients, seed, start=len(self.trace))
         if self.because is not None:
             raise ReplayRefused(f"{self.because}; run it live")
         self.save()
@@ -239,7 +239,8 @@ class CachedTraining:
             if finished.trace != self.trace[finished.trace.round]:
                 raise self._differs(finished.trace.round)
 
-        drive(demands, Instant(clients), compare, _until(len(self.trace)), clients, self._seed, start=rounds)
+        carrier = without_time(self._scenario, self._policy, self._seed)
+        drive(demands, carrier, compare, _until(len(self.trace)), clients, self._seed, start=rounds)
 
 
 def _until(rounds: int) -> Callable[[RoundRow], str | None]:

@@ -14,8 +14,9 @@ from wflsim.experiments.regimes import Regime
 from wflsim.policies.base import Policy
 from wflsim.results.digest import brought_code, learning_digest, run_digest
 from wflsim.scenario import Scenario
+from wflsim.simulation.loop import Instant
 from wflsim.simulation.replay import refuse_inexact
-from wflsim.world.spec import WorldSpec, influences
+from wflsim.world.spec import WorldSpec, graph_of, influences
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,3 +84,9 @@ def why_live(world: WorldSpec, policy: Policy) -> str | None:
     except ReplayRefused as refusal:
         return str(refusal)
     return None
+
+
+def without_time(scenario: Scenario, policy: Policy, seed: int) -> Instant:
+    """A carrier without time for the clients of a scenario, with its graph of peers where the policy has no server."""
+    edges = graph_of(scenario.world, scenario.clients, seed) if policy.decentralised else None
+    return Instant(scenario.clients, edges)

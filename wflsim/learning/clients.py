@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from wflsim import exchange
-from wflsim.compress import Payload
+from wflsim.compress.payload import Payload
 from wflsim.learning.machine import refuse_unless_it_fits
 from wflsim.learning.memories import Keep, Rows
 from wflsim.learning.models.gradients import Descent, Gradients
@@ -48,6 +48,7 @@ class Chunk:
         self._stores = [Keep(stores[name], clients, blank) for name in ("memory", "personal", "scratch")]
         self.memory, self.personal, self.scratch = self._stores
         self.sent = upload.sent
+        self.coded = upload.coded
         self.forward_samples = [0] * len(clients)
         self.backward_samples = [0] * len(clients)
         self._shards = shards
@@ -122,6 +123,19 @@ class Chunk:
         batch = self._metered(on, backward=True)
         gradients, losses = self._gradients.gradient(self._part(y), batch.x, batch.labels, batch.weight)
         return self._spread(gradients), self._spread(losses)
+
+    def inputs(self, on: Batch) -> Tensor:
+        """[k, b, q] inputs of the minibatch, flat."""
+        x = on.of(self._at_work.rows).x
+        return self._spread(self._gradients.model.data_part(x.flatten(0, 1)).view(*x.shape[:2], -1))
+
+    def g_inputs(self, y: Tensor, inputs: Tensor, on: Batch) -> tuple[Tensor, Tensor]:
+        """Gradients with respect to y and to these inputs, in the place of those of the minibatch."""
+        batch = self._metered(on, backward=True)
+        ours, model = self._part(inputs), self._gradients.model
+        x = model.with_data(batch.x.flatten(0, 1), ours.flatten(0, 1)).view(batch.x.shape)
+        g, g_x = self._gradients.with_inputs(self._part(y), x, batch.labels, batch.weight)
+        return self._spread(g), self._spread(model.data_part(g_x.flatten(0, 1)).view(ours.shape))
 
     def descend(
         self, y: Tensor, eta: float, anchor: Tensor | None = None, pull: float = 0.0, on: Batch | None = None

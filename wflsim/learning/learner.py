@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from wflsim.compress import Encoder, Payload, StochasticRounding
+from wflsim.compress.compressors import Compressor, Identity
+from wflsim.compress.payload import Payload
 from wflsim.exchange import Ask, Me, value_of, wire_bits
 from wflsim.learning.clients import FEWER, Chunk
 from wflsim.learning.machine import format_bytes, keep_freed_memory, refuse_unless_it_fits
@@ -92,7 +93,9 @@ class Learner:
         self._spec = spec
         self._seed = seed
         self._blank = train.x.new_zeros(self.parameters)
-        self._encoder: Encoder | None = None if spec.quantise is None else StochasticRounding(spec.quantise)
+        down, up = spec.compress.down, spec.compress.up
+        self._compress: dict[str, Compressor] = {"shared": down, "each": down, "up": up}
+        """Compressor by the way that a payload goes: to all, to one client, or from it."""
         self._stores: dict[str, Rows] = {"memory": {}, "personal": {}, "scratch": {}}
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
@@ -157,7 +160,7 @@ class Learner:
 
         `model`, given some of the clients, returns [P] or, if each has its own, one row for each of them.
         """
-        nothing = self._payload("evaluate", [])
+        nothing = Payload(Identity(), list)
         scores: list[tuple[float | None, float | None]] = []
         size = max(1, EVALUATED_BYTES // self._blank.nbytes)
         for low in range(0, self.clients, size):
@@ -196,8 +199,10 @@ class Learner:
 
     def _payload(self, way: str, names: Sequence[tuple[int, ...]]) -> Payload:
         """A payload on its way (down shared, down each, or up), with a copy for each of the named orders."""
-        rngs = [stream(self._seed, "quantise", way, *name) for name in names] if self._encoder and names else []
-        return Payload(self._encoder if rngs else None, rngs)
+        # The stream is called after the first compressor there was: another name would be other random numbers.
+        return Payload(
+            self._compress[way], lambda: [stream(self._seed, "quantise", way, *name) for name in names]
+        )
 
     def _score(self, job: tuple[int, Tensor]) -> tuple[float | None, float | None]:
         """Accuracy and mean loss of the model w on the client's test samples."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from wflsim.compress.compressors import CompressSpec
 from wflsim.imports import Place, file_below, place_of
 from wflsim.spec import BASE, Means, Spec
 
@@ -115,8 +116,8 @@ class TrainSpec(Spec):
     replacement: bool = False
     """How minibatches are drawn. False: successive slices of a shuffled pass over the client's samples; True:
     independent draws."""
-    quantise: Literal[4, 8, 16] | None = None
-    """Bits per value of every vector sent, up and down, by stochastic rounding; null: 32, as computed."""
+    compress: CompressSpec = CompressSpec()
+    """Compression of what is sent, up and down."""
     gradients: Literal["auto", "threads", "vmap"] = "auto"
     """How gradients are computed. threads: one client at a time in each thread; vmap: the whole cohort at once; auto:
     the fastest for the model."""

@@ -7,7 +7,8 @@ All policies treat lost and late replies alike. Their weight goes to the replies
 count the clients received (`total`), a client's memory changes only if its whole upload arrived, and a Gather without
 replies leaves the state as it is, although its time and energy are spent.
 Payloads may be compressed in both directions. What is remembered is computed from what was exchanged: the client uses
-`me.sent(y)`, which the server will see; the server uses `received(got, "w")`, which the clients have seen.
+`me.sent(y)`, which the server will see; the server uses `received(got, "w")`, which the clients have seen. A model that
+is sent whole is `me.sent(y, near=w)`: sparse compressors send its change from the received w.
 """
 
 from __future__ import annotations
@@ -56,6 +57,9 @@ class Policy(Spec):
     """Authors, year and arXiv number, shown by `wflsim list policies`."""
     asynchronous: ClassVar[bool] = False
     """Whether it uses Send and Receive, so that its learning depends on the world and cannot be replayed."""
+    decentralised: ClassVar[bool] = False
+    """Whether it has no server and uses Gossip: its state's `w` is [N, P], and the graph of peers is part of what is
+    learnt."""
     down: ClassVar[str] = ""
     """What each participant is sent, phase by phase: `1v+1s / 1v` is a model vector and a scalar, then a vector."""
     up: ClassVar[str] = ""

@@ -100,7 +100,7 @@ class DRDM(TwoPhases):
             me.descend(y, self.eta, anchor, pull=self.eta * self.mu)
             if k == t and self.snapshot == "post_step":
                 z = y if t == self.tau else y.clone()  # the last iterate is y itself: sent, and paid for, once
-        y, z = me.sent(y, z)
+        y, z = me.sent(y, z, near=w)
         if not self.freeze_g:
             me.memory["g"] = g - self.mu * (y - w)                                                 # line 10
         return {"y": y, "z": z}

@@ -70,4 +70,5 @@ class DRFA(TwoPhases):
             me.descend(y, eta)
             if k == t and self.snapshot == "post_step":
                 z = y if t == self.tau else y.clone()  # the last iterate is y itself: sent, and paid for, once
+        y, z = me.sent(y, z, near=w)
         return {"y": y, "z": z}

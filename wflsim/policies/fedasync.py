@@ -91,4 +91,4 @@ class FedAsync(AsynchronousPolicy):
         for _ in range(self.tau):
             # y <- y - eta (grad + rho (y - w_t))
             me.descend(y, self.eta, w, pull=self.eta * self.rho)
-        return {"y": y, "t": y.new_full((len(y),), t)}
+        return {"y": me.sent(y, near=w), "t": y.new_full((len(y),), t)}

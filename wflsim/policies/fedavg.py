@@ -52,7 +52,7 @@ class FedAvg(UnequalWork):
         y = me.copies_of(w)
         for _ in me.steps([tau[i] for i in me.clients], y):
             me.descend(y, self.eta)
-        return {"y": y}
+        return {"y": me.sent(y, near=w)}
 
 
 class LocalSGD(FedAvg):

@@ -76,7 +76,7 @@ class FedDyn(Policy):
         for _ in range(self.tau):
             # y <- y - eta (grad - g + mu (y - w)), gathered around the anchor w + g/mu to save passes over memory
             me.descend(y, self.eta, anchor, pull=self.eta * self.mu)
-        y = me.sent(y)
+        y = me.sent(y, near=w)
         if not self.freeze_g:
             me.memory["g"] = g - self.mu * (y - w)
         return {"y": y}

@@ -51,4 +51,4 @@ class FedProx(UnequalWork):
         for _ in me.steps([tau[i] for i in me.clients], y):
             # y <- y - eta (grad + mu (y - w))
             me.descend(y, self.eta, w, pull=self.eta * self.mu)
-        return {"y": y}
+        return {"y": me.sent(y, near=w)}

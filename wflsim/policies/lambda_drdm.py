@@ -94,6 +94,6 @@ class LambdaDRDM(TwoPhases):
             y.lerp_(anchor, pull).addcmul_(grad, push, value=-1)
             if k == t:
                 z = y if t == self.tau else y.clone()  # the last iterate is y itself: sent, and paid for, once
-        y, z = me.sent(y, z)
+        y, z = me.sent(y, z, near=w)
         me.memory["g"] = g - self.mu * (y - w)                                                     # line 10
         return {"y": y, "z": z}

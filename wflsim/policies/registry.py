@@ -18,7 +18,9 @@ from wflsim.policies.base import Policy
 from wflsim.policies.clustered import ClusteredFL
 from wflsim.policies.ditto import Ditto
 from wflsim.policies.drdm import DRDM
+from wflsim.policies.drdsgd import DRDSGD
 from wflsim.policies.drfa import DRFA
+from wflsim.policies.dsgd import DSGD
 from wflsim.policies.fedasync import FedAsync
 from wflsim.policies.fedavg import FedAvg, LocalSGD
 from wflsim.policies.fedavgm import FedAvgM
@@ -27,10 +29,13 @@ from wflsim.policies.feddyn import FedDyn
 from wflsim.policies.fednova import FedNova
 from wflsim.policies.fedopt import FedAdagrad, FedAdam, FedYogi
 from wflsim.policies.fedprox import FedProx
+from wflsim.policies.fedrobust import FedRobust
+from wflsim.policies.ifca import IFCA
 from wflsim.policies.lambda_drdm import LambdaDRDM
 from wflsim.policies.qffl import QFedAvg, QFedSGD
 from wflsim.policies.scaffold import SCAFFOLD
 from wflsim.policies.scaffpd import SCAFFPD
+from wflsim.policies.scallion import SCAFCOM, SCALLION
 
 POLICIES: tuple[type[Policy], ...] = (
     FedAvg, LocalSGD, FedProx, FedDyn, SCAFFOLD, AFL, DRFA, DRDM, LambdaDRDM, SCAFFPD, FedAsync, FedBuff,
@@ -40,6 +45,10 @@ POLICIES: tuple[type[Policy], ...] = (
     QFedAvg, QFedSGD,
     FedAvgM,
     FedAdagrad, FedAdam, FedYogi,
+    DSGD, DRDSGD,
+    SCALLION, SCAFCOM,
+    IFCA,
+    FedRobust,
 )  # fmt: skip
 """In the order in which `wflsim list policies` shows them."""
 

@@ -49,7 +49,8 @@ def read_sweep(folder: Folder) -> Sweep | None:
     runs = runs.reindex(columns=[*dict.fromkeys([*runs.columns, *FACTS, "status", "reason"])])
     runs[list(FACTS)] = runs[list(FACTS)].apply(numbers)
     runs["reached"] = (runs["reached"] > 0).astype(float)
-    runs[["policy", *keys, "status", "reason"]] = runs[["policy", *keys, "status", "reason"]].fillna("").astype(str)
+    texts = ["policy", *keys, "status", "reason"]
+    runs[texts] = runs[texts].astype(object).fillna("").astype(str)  # a damaged column may hold numbers
     failed = runs[list(COSTS)].isna().any(axis=1)
     if failed.any():
         why = "; ".join(dict.fromkeys(reason for reason in runs[failed]["reason"] if reason))[:200]

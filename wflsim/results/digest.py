@@ -22,9 +22,10 @@ from wflsim.learning.specs import ModuleSpec
 from wflsim.policies.base import Policy
 from wflsim.policies.registry import POLICIES
 from wflsim.scenario import Scenario
+from wflsim.world.spec import graph_of
 
 PACKAGE = Path(__file__).parents[1]
-LEARNING = ("learning", "compress.py", "exchange.py", "rng.py", "simulation/loop.py", "simulation/training.py")
+LEARNING = ("learning", "compress", "exchange.py", "rng.py", "simulation/loop.py", "simulation/training.py")
 """Packages and modules whose code decides what is learnt, beside the policy's own."""
 CARRYING = (
     "world", "simulation", "exchange.py", "rng.py", "records.py", "target.py", "analysis/tables.py", "analysis/legs.py",
@@ -54,6 +55,7 @@ def learning_key(scenario: Scenario, policy: int, seed: int) -> dict[str, Any]:
         "versions": {name: version(name) for name in ("torch", "numpy")} | {"machine": platform.machine()},
         "sources": _sources(LEARNING) + _policy_sources(type(spec)),
         "files": files | brought_code(scenario, policy),
+        **({"edges": graph_of(scenario.world, scenario.clients, seed)} if spec.decentralised else {}),
     }
 
 

@@ -15,11 +15,13 @@ from wflsim.spec import Means
 from wflsim.units import SHARE_WORDS
 
 MAX_SHOWN = 20
-RENAMED = {"kind": "name", "engine": "gradients", "tau": "knobs.tau"}
+RENAMED = {"kind": "name", "engine": "gradients", "quantise": "compress", "tau": "knobs.tau"}
 """Old spellings of keys, each with the new one, dotted if it stands in a block of its own.
 
 They are refused, because two spellings would become two regimes.
 """
+REWRITTEN = {"quantise": "rename it and write {up: {name: quantise, bits: 8}, down: {name: quantise, bits: 8}}"}
+"""What to do about an old key whose value is spelled otherwise, too."""
 
 
 class Inconsistent(ValueError):
@@ -101,7 +103,8 @@ def sentence(finding: Mapping[str, Any], path: tuple[str | int, ...], value: Any
 
 def _renamed(path: tuple[str | int, ...]) -> str:
     """The answer to a key in its old spelling."""
-    return f"it is called {dotted((*path[:-1], RENAMED[str(path[-1])]))} now; rename it"
+    key = str(path[-1])
+    return f"it is called {dotted((*path[:-1], RENAMED[key]))} now; {REWRITTEN.get(key, 'rename it')}"
 
 
 def _must(places: Sequence[Place]) -> str:

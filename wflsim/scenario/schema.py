@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from wflsim.errors import ScenarioError
 from wflsim.learning.data.partition import PartitionSpec
 from wflsim.learning.data.sets import DataSpec
 from wflsim.learning.specs import ModelSpec, TrainSpec
@@ -15,7 +16,7 @@ from wflsim.scenario.blocks import SweepSpec, TuneSpec
 from wflsim.scenario.explain import Inconsistent
 from wflsim.simulation.stop import StopSpec
 from wflsim.spec import Means
-from wflsim.world.spec import WorldSpec
+from wflsim.world.spec import WorldSpec, graph_of
 
 MAX_CLIENTS = 1_000_000
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
@@ -84,6 +85,15 @@ class Scenario(WorldSpec):
                 findings.append((("policies", i), f"two policies are called {label!r}; {cure}"))
         if self.model.name == "resnet18_last" and getattr(self.data, "standardise", False):
             findings.append((("data", "standardise"), "resnet18_last scales its pixels itself; remove one of the two"))
+        if any(policy.decentralised for policy in self.policies):
+            try:
+                for seed in self.seeds:
+                    graph_of(self, self.clients, seed)
+            except ScenarioError as error:
+                findings.append((("d2d", "topology"), str(error).removeprefix("d2d.topology: ")))
+        if self.train.compress.up.name != "identity" and all(hasattr(policy, "compress") for policy in self.policies):
+            words = "has no effect: every policy here compresses what it sends by its own key compress; remove it"
+            findings.append((("train", "compress", "up"), words))
         if len(set(self.seeds)) < len(self.seeds):
             findings.append((("seeds",), "the same seed is given twice"))
         if self.stop.rounds < self.evaluate_every:

@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wflsim.errors import Exhausted, ReplayRefused
-from wflsim.exchange import Draw, Order, Outcome, Until, Weights
+from wflsim.exchange import Draw, Edges, Neighbours, Order, Outcome, Until, Weights
 from wflsim.learning.metrics import metrics
 from wflsim.policies.sampling import pick
 from wflsim.records import ClientRow, Evaluation, FinishedRound, Leg, RoundRow, Step, TraceRound
 from wflsim.rng import stream
+from wflsim.world.access.graph import ring
 
-Demand = Draw | Step
+Demand = Draw | Neighbours | Step
 Flow = Generator[Demand, Any, Evaluation | None]
 
 
@@ -35,7 +36,8 @@ class Demands(Protocol):
     """What the server wants, one round at a time: by training, or by a trace."""
 
     def round(self, s: int) -> Flow:
-        """Round s: yields Draws and Steps, resumes with their answers, returns the evaluation after it, if any."""
+        """Round s: yields questions (Draw, Neighbours) and Steps, resumes with their answers, returns the evaluation
+        after it, if any."""
 
 
 class Carrier(Protocol):
@@ -50,6 +52,8 @@ class Carrier(Protocol):
     def gather(self, orders: Sequence[Order], until: Until | None) -> list[Outcome]: ...
     def send(self, orders: Sequence[Order]) -> None: ...
     def receive(self) -> Outcome: ...
+    def neighbours(self) -> Edges: ...
+    def gossip(self, orders: Sequence[Order], edges: Edges) -> list[Outcome]: ...
     def end_round(self) -> None: ...
     def take_legs(self) -> list[Leg]: ...
 
@@ -59,8 +63,10 @@ class Instant:
 
     now_s = 0.0
 
-    def __init__(self, clients: int) -> None:
+    def __init__(self, clients: int, edges: Edges | None = None) -> None:
+        """`edges`: the graph of peers, where a policy has no server; None: a ring."""
         self._everybody = list(range(clients))
+        self._edges = edges
 
     def eligible(self) -> list[int]:
         return self._everybody
@@ -76,6 +82,12 @@ class Instant:
 
     def receive(self) -> Outcome:
         raise ReplayRefused("an asynchronous policy has no order of replies without a world: run it live")
+
+    def neighbours(self) -> Edges:
+        return ring(len(self._everybody)) if self._edges is None else self._edges
+
+    def gossip(self, orders: Sequence[Order], edges: Edges) -> list[Outcome]:
+        return [Outcome(sender, "delivered", computed=True, peer=receiver) for sender, receiver in edges]
 
     def end_round(self) -> None:
         return None
@@ -116,6 +128,9 @@ def drive(
                     answer = select(demand, carrier, clients, seed, s, draws)
                     draws += 1
                     continue
+                if isinstance(demand, Neighbours):
+                    answer = carrier.neighbours()
+                    continue
                 steps.append(demand)
                 answer = carry(demand, carrier)
                 outcomes = answer if isinstance(answer, list) else [answer] if answer else []
@@ -153,6 +168,8 @@ def carry(step: Step, carrier: Carrier) -> list[Outcome] | Outcome | None:
     if step.kind == "send":
         carrier.send(step.orders)
         return None
+    if step.kind == "gossip":
+        return carrier.gossip(step.orders, step.edges)
     return carrier.receive()
 
 
@@ -167,13 +184,13 @@ def round_row(
 ) -> RoundRow:
     """What the round cost and what it reached. Without a world there are no legs, and bits come from the orders; in a
     world, a round without legs and without deliveries moved none."""
-    orders = [order for step in steps for order in step.orders]
-    if legs or delivered < len(orders):
+    asked = sum(step.transfers for step in steps)
+    if legs or delivered < asked:
         up_bits = sum(leg.bits for leg in legs if leg.activity == "transmit")
         down_bits = sum(leg.bits for leg in legs if leg.activity == "receive")
     else:
-        up_bits = sum(order.up_bits for order in orders)
-        down_bits = sum(order.shared_bits + order.each_bits for order in orders)
+        up_bits = sum(order.up_bits for step in steps for order in step.orders)
+        down_bits = sum(map(_received_bits, steps))
     names = ("average", "worst", "std", "worst10", "jain")
     reached = metrics(evaluation.accuracy) if evaluation else dict.fromkeys(names)
     losses = [loss for loss in evaluation.loss if loss is not None] if evaluation else []
@@ -181,7 +198,7 @@ def round_row(
         round=s,
         start_s=start_s,
         end_s=end_s,
-        asked=len(orders),
+        asked=asked,
         delivered=delivered,
         energy_j=sum(leg.energy_j for leg in legs),
         radiated_j=sum(leg.radiated_j for leg in legs),
@@ -191,6 +208,12 @@ def round_row(
         loss=sum(losses) / len(losses) if losses else None,
         **reached,
     )
+
+
+def _received_bits(step: Step) -> int:
+    """Bits that the clients of a step receive if all is delivered: from the server, or from their neighbours."""
+    sizes = {order.client: order.up_bits for order in step.orders}
+    return sum(order.shared_bits + order.each_bits for order in step.orders) + sum(sizes[i] for i, _ in step.edges)
 
 
 def client_rows(s: int, evaluation: Evaluation | None) -> list[ClientRow]:

@@ -13,7 +13,23 @@ import numpy as np
 import torch
 
 from wflsim.errors import Diverged, PolicyError
-from wflsim.exchange import BITS_PER_VALUE, Ask, Draw, Gather, Lost, Order, Outcome, Receive, Reply, Request, Send
+from wflsim.exchange import (
+    BITS_PER_VALUE,
+    Ask,
+    Draw,
+    Edges,
+    Gather,
+    Gossip,
+    Lost,
+    Met,
+    Neighbours,
+    Order,
+    Outcome,
+    Receive,
+    Reply,
+    Request,
+    Send,
+)
 from wflsim.learning.clients import FEWER
 from wflsim.learning.learner import Learner, Result
 from wflsim.learning.machine import memory_errors_in_words
@@ -67,6 +83,9 @@ class Training:
             elif isinstance(request, Gather):
                 answer = yield from self._gather(request, s, phase)
                 phase += 1
+            elif isinstance(request, Gossip):
+                answer = yield from self._gossip(request.ask, s, phase)
+                phase += 1
             elif isinstance(request, Send):
                 yield from self._send(request.ask, s, phase)
                 answer = None
@@ -90,6 +109,20 @@ class Training:
             return []
         outcomes = yield Step("gather", orders, gather.until)
         return [reply for pair in zip(results, outcomes, strict=True) if isinstance(reply := self._end(*pair), Reply)]
+
+    def _gossip(self, ask: Ask, s: int, phase: int) -> Generator[Neighbours | Step, Any, Met]:
+        """Nodes work, then send to their neighbours. A node that has computed keeps and remembers what it has."""
+        edges: Edges = yield Neighbours()
+        orders, results = self._run(ask, [(s, phase)] * len(ask.cohort), s, phase, 0)
+        outcomes: list[Outcome] = yield Step("gossip", orders, None, edges)
+        computed = {outcome.client for outcome in outcomes if outcome.computed}
+        own = {result.client: result for result in results if result.client in computed}
+        for result in own.values():
+            self.learner.keep(result)
+            self.learner.commit(result)
+        sent = {node: Reply(node, result.items, result.given) for node, result in own.items()}
+        heard = frozenset((o.client, o.peer) for o in outcomes if o.fate == "delivered" and o.peer is not None)
+        return Met(sent, edges, heard)
 
     def _send(self, ask: Ask, s: int, phase: int) -> Generator[Step, None, None]:
         keys = [(self._sent[i], 0) for i in ask.cohort]
@@ -142,13 +175,21 @@ class Training:
             if value is not None and not math.isfinite(value):  # a finite model may still overflow on an image
                 raise self._diverged(f"the test loss of client {client} is not finite")
         lam = getattr(self.state, "lam", None)
-        groups = [getattr(self.state, name, None) for name in ("cluster", "since")]
-        return Evaluation(
-            accuracy,
-            loss,
-            None if lam is None else [float(entry) for entry in lam],
-            *(None if held is None else [int(entry) if entry >= 0 else None for entry in held] for held in groups),
+        cluster, since = (
+            None if held is None else [int(entry) if entry >= 0 else None for entry in held]
+            for held in (getattr(self.state, name, None) for name in ("cluster", "since"))
         )
+        own = None if lam is None else [float(entry) for entry in lam]
+        return Evaluation(accuracy, loss, own, cluster, since, *self._around_the_mean())
+
+    def _around_the_mean(self) -> tuple[list[float | None] | None, list[float] | None]:
+        """Where there is no server: the mean model's accuracy for each client, and the distance of its own from it."""
+        if not self.policy.decentralised:
+            return None, None
+        theta: torch.Tensor = self.state.w
+        mean = theta.mean(0)
+        accuracy, _ = self.learner.evaluate(lambda me: mean)
+        return accuracy, [float(distance) for distance in (theta - mean).norm(dim=1)]
 
     def _refuse_infinities(self) -> None:
         for field in fields(self.state):

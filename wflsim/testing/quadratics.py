@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wflsim.exchange import Draw, Me, Order, Outcome, Until, Weights
+from wflsim.exchange import Draw, Edges, Me, Order, Outcome, Until, Weights
 from wflsim.learning.learner import Learner
 from wflsim.learning.models.gradients import Gradients
 from wflsim.learning.samples import Shards
@@ -38,7 +38,11 @@ class Squares(Gradients):
     def __init__(self, start: Array) -> None:
         P = len(start)
         made: Any = SimpleNamespace(
-            parameters=P, flops=lambda x: 2.0 * P, initial=lambda seed: torch.tensor(start, dtype=torch.float64)
+            parameters=P,
+            flops=lambda x: 2.0 * P,
+            initial=lambda seed: torch.tensor(start, dtype=torch.float64),
+            data_part=lambda x: x,
+            with_data=lambda x, data: data,
         )
         self.model = made
 
@@ -48,6 +52,10 @@ class Squares(Gradients):
     def gradient(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
         pull, losses = self._residual(y, x, labels, weight)
         return torch.bmm(x.mT, pull.unsqueeze(-1)).squeeze(-1), losses
+
+    def with_inputs(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+        pull, _ = self._residual(y, x, labels, weight)
+        return torch.bmm(x.mT, pull.unsqueeze(-1)).squeeze(-1), pull.unsqueeze(-1) * y.unsqueeze(1)
 
     @staticmethod
     def _residual(y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -158,6 +166,20 @@ class Rough(Instant):
         self.gathered.append(([order.client for order in orders], heard))
         self.computed.append([outcome.client for outcome in outcomes if outcome.computed])
         return outcomes
+
+    def neighbours(self) -> Edges:
+        ring = super().neighbours()
+        if self._race_order is None:
+            return ring
+        names = {old: new for new, old in enumerate(self._race_order)}
+        return tuple(sorted((names[i], names[j]) for i, j in ring))
+
+    def gossip(self, orders: Sequence[Order], edges: Edges) -> list[Outcome]:
+        """A node whose order is lost did not compute; of the others, a part of all links fail in both directions."""
+        there = {order.client for order in orders if self.outcome(order).fate == "delivered"}
+        fails = {(i, j): stream(7, "edge", i, j, orders[0].round).uniform() < self._loss for i, j in edges if i < j}
+        heard = {(i, j) for i, j in edges if {i, j} <= there and not fails[min(i, j), max(i, j)]}
+        return [Outcome(i, "delivered" if (i, j) in heard else "lost", i in there, j) for i, j in edges]
 
     def send(self, orders: Sequence[Order]) -> None:
         for order in orders:

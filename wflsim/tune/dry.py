@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from wflsim.errors import ScenarioError
+from wflsim.experiments.plan import without_time
 from wflsim.learning.data.arrays import DataSet, Samples
 from wflsim.learning.learner import Learner
 from wflsim.learning.models.builtin import Model, make_model
@@ -20,7 +21,7 @@ from wflsim.learning.samples import Shards
 from wflsim.policies.base import Policy
 from wflsim.records import FinishedRound, TraceRound
 from wflsim.scenario import Scenario
-from wflsim.simulation.loop import Instant, drive
+from wflsim.simulation.loop import drive
 from wflsim.simulation.training import Training
 from wflsim.tune.question import with_tau
 
@@ -118,7 +119,7 @@ def dry_round(scenario: Scenario, policy: Policy, seed: int) -> DryRound:
     )  # fmt: skip
     rounds: list[FinishedRound] = []
     training = Training(policy, learner, seed, evaluate_every=2)  # round 0 is not evaluated
-    drive(training, Instant(scenario.clients), rounds.append, lambda row: "one", scenario.clients, seed)
+    drive(training, without_time(scenario, policy, seed), rounds.append, lambda row: "one", scenario.clients, seed)
     return DryRound([finished.trace for finished in rounds], learner.flops_per_sample)
 
 

@@ -94,7 +94,14 @@ RULES = (
         lambda loss, facts: getattr(loss, "sigma_db", 1) == 0,
         "there is no shadow: sigma_db is 0",
     ),
-    Rule("cell", ("radius", "min_distance", "distances", "speed"), lambda cell, facts: not facts.placed, GIVEN),
+    Rule(
+        "cell",
+        ("radius", "min_distance", "distances"),
+        lambda cell, facts: not facts.placed and facts.world.d2d.topology.name != "distance",
+        GIVEN,
+    ),
+    Rule("cell", ("speed",), lambda cell, facts: not facts.placed, GIVEN),
+    Rule("d2d", ("edge_loss",), lambda d2d, facts: not facts.lost, "no link can fail here"),
     Rule("devices", ("share",), lambda kind, facts: len(facts.world.devices) == 1, "there is only one kind of device"),
     Rule(
         "devices",

@@ -7,9 +7,13 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
+from wflsim.exchange import Edges
 from wflsim.spec import Spec
 from wflsim.world.access.access import CellSpec
+from wflsim.world.access.d2d import D2dSpec
+from wflsim.world.access.graph import peers
 from wflsim.world.channel.link import REFERENCE_HZ
+from wflsim.world.channel.placement import Placement
 from wflsim.world.channel.radio import DEFAULT_SNR, RadioSpec, rate_rule
 from wflsim.world.channel.traces import describe, read_trace
 from wflsim.world.fleet.spec import DeviceSpec
@@ -39,6 +43,8 @@ class WorldSpec(Spec):
     """The clients' devices: one kind, or a list of kinds that are dealt out in proportion to their shares."""
     server: ServerSpec = ServerSpec()
     """How long the server waits for replies, and which clients it asks. By default it waits for all."""
+    d2d: D2dSpec = D2dSpec()
+    """Graph of the clients and the links between them, for policies without a server. By default a ring."""
 
     @model_validator(mode="after")
     def _fit_together(self) -> WorldSpec:
@@ -50,6 +56,11 @@ class WorldSpec(Spec):
         if wrong := contradictions(_facts(self)):
             raise ValueError("; ".join(wrong))
         return self
+
+
+def graph_of(spec: WorldSpec, clients: int, seed: int) -> Edges:
+    """Links of the graph of peers in this world; a ScenarioError names what the graph lacks."""
+    return peers(spec.d2d.topology, clients, Placement(spec.cell, seed), seed)
 
 
 def influences(spec: WorldSpec) -> list[str]:
@@ -64,6 +75,7 @@ def influences(spec: WorldSpec) -> list[str]:
         "radio.loss.probability": loss.probability > 0,
         "radio.loss.outage_threshold": loss.outage_threshold is not None,
         "radio.rate.name": _stepped_outages(spec.radio),
+        "d2d.snr": spec.d2d.snr is not None and not rate_rule(spec.radio).efficiency(np.array(spec.d2d.snr)).all(),
         **_silence(spec.radio),
     }
     for number, device in enumerate(spec.devices):
@@ -88,6 +100,11 @@ def remarks(spec: WorldSpec) -> list[str]:
         found.append("cell.access makespan plans with the channel as it is when a phase begins")
     if radio.trace is not None:
         found.append(describe(radio.trace.file))
+    if spec.d2d.edge_loss == "one_way" and _facts(spec).lost:
+        found.append(
+            "d2d.edge_loss one_way: a link that fails in one direction leaves a mixing matrix that is not doubly "
+            "stochastic, so that the mean over the nodes drifts"
+        )
     first, quorum = spec.server.first, spec.server.quorum
     if first is not None and quorum is not None and first < quorum:
         found.append(

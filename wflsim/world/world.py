@@ -15,18 +15,21 @@ import simpy
 from numpy.typing import NDArray
 
 from wflsim.errors import Exhausted
-from wflsim.exchange import Draw, Order, Outcome, Until, Weights
+from wflsim.exchange import Draw, Edges, Order, Outcome, Until, Weights
 from wflsim.records import Leg
 from wflsim.world.access.access import Broadcast, Cell
+from wflsim.world.access.d2d import PeerLinks
 from wflsim.world.access.makespan import Expected
 from wflsim.world.bounds import Clock
 from wflsim.world.channel.radio import Radio
-from wflsim.world.fleet.device import Device, Report
+from wflsim.world.fleet.device import Report
 from wflsim.world.fleet.meter import Meter
+from wflsim.world.fleet.peer import Peer
 from wflsim.world.fleet.spec import build_fleet
+from wflsim.world.gossip import Meeting
 from wflsim.world.selection import Selection
 from wflsim.world.server import Phase
-from wflsim.world.spec import WorldSpec, influences
+from wflsim.world.spec import WorldSpec, graph_of, influences
 
 __all__ = ["World", "WorldSpec", "influences"]
 
@@ -54,9 +57,13 @@ class World:
         self._blind = spec.server.loss_detection == "deadline"
         self._idle_counts = spec.server.idle == "all"
         radio = Radio(spec.radio, spec.cell, seed)
+        self._graph = partial(graph_of, spec, clients, seed)
+        self._peer_links = partial(self._link_peers, spec, radio, seed)
+        self._links: PeerLinks | None = None
+        """Links between the clients; None until a policy without a server needs them."""
         self._cell = Cell(spec.cell, self._env, radio)
         self._devices = [
-            Device(
+            Peer(
                 client, traits, self._env, self._cell, radio, Meter(client, traits, self._legs, self._idle_counts), seed
             )
             for client, traits in enumerate(build_fleet(spec.devices, clients, seed, flops_per_sample))
@@ -132,6 +139,22 @@ class World:
             self._env.run(self._next_arrival())
         return self._arrived.popleft()
 
+    def neighbours(self) -> Edges:
+        """The graph of peers."""
+        return self._graph()
+
+    def gossip(self, orders: Sequence[Order], edges: Edges) -> list[Outcome]:
+        """Let all nodes compute and send to their neighbours; one outcome per link (sender, receiver), in their order.
+
+        If nobody can take part, the clock jumps to when somebody can; if nobody ever can, the run is over.
+        """
+        if self._links is None or self._links.edges != edges:
+            self._links = self._peer_links(edges)
+        self._round = orders[0].round
+        self.eligible()
+        with collector_paused():
+            return Meeting(self._env, self._devices, self._links, orders).hold(edges)
+
     def end_round(self) -> None:
         """Let the server's aggregation pass and, where all idle time counts, charge it."""
         if self._aggregation_s > 0:
@@ -146,6 +169,10 @@ class World:
         legs = self._legs[:]
         self._legs.clear()
         return legs
+
+    def _link_peers(self, spec: WorldSpec, radio: Radio, seed: int, edges: Edges) -> PeerLinks:
+        """Links between the clients along the edges of a graph."""
+        return PeerLinks(spec.d2d, spec.radio, radio, spec.cell, edges, len(self._devices), seed)
 
     def _broadcast(self, orders: Sequence[Order]) -> dict[int, Broadcast]:
         """Start the broadcasts of what orders of one ask share; by ordinal of the ask."""

@@ -49,6 +49,14 @@ class Model(ABC):
         """Samples as the tensor that `forward` takes."""
         return torch.from_numpy(x).to(dtype)
 
+    def data_part(self, x: Tensor) -> Tensor:
+        """[b, q] values of inputs [b, ...] that come from the data: all of them, unless the model appends some."""
+        return x.flatten(1)
+
+    def with_data(self, x: Tensor, data: Tensor) -> Tensor:
+        """New inputs, like x but with these [b, q] values from the data: the inverse of `data_part`."""
+        return data.view(x.shape)
+
     def initial(self, seed: int) -> Tensor:
         """[P] initial parameters in float64, uniform in +-1/sqrt(fan_in), which is torch's default for these layers."""
         draws = [
@@ -90,6 +98,12 @@ class Linear(Model):
     def inputs(self, x: Floats, dtype: torch.dtype) -> Tensor:
         flat = torch.from_numpy(x).to(dtype).flatten(1)
         return torch.cat([flat, flat.new_ones(len(flat), 1)], dim=1)
+
+    def data_part(self, x: Tensor) -> Tensor:
+        return x[:, :-1]
+
+    def with_data(self, x: Tensor, data: Tensor) -> Tensor:
+        return torch.cat([data, x[:, -1:]], dim=1)
 
     def forward(self, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
         return x @ parameters[0].mT

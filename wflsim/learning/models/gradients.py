@@ -57,6 +57,17 @@ class Gradients(ABC):
     def gradient(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
         """New [k, P] gradients at y, and the [k] losses."""
 
+    def with_inputs(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+        """New [k, P] gradients with respect to y, and [k, b, ...] with respect to x; client after client."""
+        pairs = []
+        for i, flat in enumerate(y):
+            with torch.enable_grad():
+                parameters, inputs = flat.detach().requires_grad_(), x[i].detach().requires_grad_()
+                logits = self.model.forward(self.model.split(parameters), inputs)
+                loss = mean_loss(logits, labels[i], None if weight is None else weight[i])
+                pairs.append(torch.autograd.grad(loss, (parameters, inputs)))
+        return torch.stack([g for g, _ in pairs]), torch.stack([g_x for _, g_x in pairs])
+
     def descend(self, y: Tensor, x: Tensor, labels: Tensor, weight: Tensor | None, descent: Descent) -> None:
         """Take the local step from y, in place."""
         gradient, _ = self.gradient(y, x, labels, weight)

@@ -9,6 +9,7 @@ cumulative sum, without an event per fading block. SNRs are linear; where noise 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -97,14 +98,33 @@ class Terrain:
         loss_db = float(self._model.loss_db(near_m, sight, self._carrier_hz)[0])
         return db_to_ratio(6 * max(shadow.sigma_db for shadow in self._shadows.values()) - loss_db)
 
+    def gain_between(self, one: int, two: int, at_s: Floats) -> Floats:
+        """Received over radiated power between two clients at these instants, linear; the same in both directions.
+
+        What lies around either end counts alike: line of sight and shadow follow the normalised sum of the fields at
+        both, which has unit variance whatever the distance.
+        """
+        at_s = np.zeros_like(at_s) if self.steady else block_starts_s(at_s, self.step_s)
+        (x, y), (u, v) = (self._placement.position(client, at_s) for client in (one, two))
+        apart_m = np.hypot(x - u, y - v)
+
+        def value_of(field: GaussianField) -> Floats:
+            spread = np.sqrt(2 * (1 + np.exp(-apart_m / field.correlation_m)))
+            return np.asarray((field.value_at(x, y) + field.value_at(u, v)) / spread)
+
+        return self._gain_over(np.maximum(apart_m, self._placement.min_distance_m), value_of)
+
     def _gain(self, client: int, at_s: Floats) -> Floats:
         x, y = self._placement.position(client, at_s)
-        ground_m = self._placement.ground_m(x, y)
-        sight = ndtr(self._sight.value_at(x, y)) < self._model.sight_probability(ground_m)
+        return self._gain_over(self._placement.ground_m(x, y), lambda field: field.value_at(x, y))
+
+    def _gain_over(self, ground_m: Floats, value_of: Callable[[GaussianField], Floats]) -> Floats:
+        """Gain over these distances; `value_of` gives a random field's value for the path."""
+        sight = ndtr(value_of(self._sight)) < self._model.sight_probability(ground_m)
         loss_db = self._model.loss_db(ground_m, sight, self._carrier_hz)
         for is_sight, shadow in self._shadows.items():
             if shadow.sigma_db > 0 and (sight == is_sight).any():
-                loss_db = loss_db + (sight == is_sight) * shadow.sigma_db * self._shadow_fields[is_sight].value_at(x, y)
+                loss_db = loss_db + (sight == is_sight) * shadow.sigma_db * value_of(self._shadow_fields[is_sight])
         return np.power(10.0, -loss_db / 10.0)
 
 

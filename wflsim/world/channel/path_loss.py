@@ -39,6 +39,7 @@ class GaussianField:
     """
 
     def __init__(self, seed: int, name: str, correlation_m: float) -> None:
+        self.correlation_m = correlation_m
         rng = stream(seed, "landscape", name)
         # |k| by inversion of its distribution 1 - (1 + (k d)^2)^(-1/2), in strata for an even cover of the spectrum.
         tail = 1 - (rng.permutation(FIELD_WAVES) + rng.random(FIELD_WAVES)) / FIELD_WAVES

@@ -143,6 +143,8 @@ class Radio:
         self._power_for_snr = spec.reading == "power_for_snr" and spec.path_loss is None
         self._path_loss_channel: PathLossChannel | None = None
         up, down = self._channels(spec, place, seed)
+        self.mean_up: Channel = up
+        """The channel of the uplink, without fading."""
         self.up = self._link(spec, up, seed, "up")
         self.down = self._link(spec, down, seed, "down")
         self.up_hz = spec.bandwidth

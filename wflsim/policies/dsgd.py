@@ -1,0 +1,64 @@
+"""Decentralised SGD. X. Lian et al., "Can Decentralized Algorithms Outperform Centralized Algorithms? A Case Study for
+Decentralized Parallel Stochastic Gradient Descent", NeurIPS 2017, arXiv:1705.09056, in its form "adapt, then combine":
+
+    phi_i = theta_i - eta grad f_i(theta_i)                  (the printed algorithm mixes theta_i, then subtracts)
+    theta_i = sum_j W_ij phi_j                               over the neighbours j that were heard, and i itself
+
+There is no server: every node has a model of its own and is evaluated with it. W: Metropolis weights (mixing.py).
+Deviations: tau steps between two exchanges, by default 1 as printed; the gradient step before the mixing, so that it
+differs from DR-DSGD in nothing but the weight of the gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from wflsim.exchange import Ask, Gossip, Me
+from wflsim.policies.base import Count, Policy, Rng, Round, Step
+from wflsim.policies.mixing import combine
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class State:
+    w: Tensor
+    """[N, P]: theta_i, the model of each node."""
+
+
+class DSGD(Policy):
+    """SGD on every node and averaging with its neighbours, device to device."""
+
+    paper: ClassVar[str] = "Lian et al. 2017, arXiv:1705.09056"
+    decentralised: ClassVar[bool] = True
+    down: ClassVar[str] = "0v"
+    up: ClassVar[str] = "1v"
+    needs: ClassVar[str] = "links between clients (d2d); all take part, none is a server"
+
+    name: Literal["dsgd"] = "dsgd"
+    m: None = None
+    """All nodes, always."""
+    tau: Count = 1
+    """Local steps of each node between two exchanges with its neighbours."""
+    eta: Step = 0.05
+    """Learning rate."""
+
+    def start(self, w: Tensor, d: Sequence[int]) -> State:
+        return State(w.repeat(len(d), 1))
+
+    def round(self, x: State, s: int, rng: Rng) -> Round[State]:
+        met = yield Gossip(Ask(range(len(x.w)), partial(self.adapt, theta=x.w), models_up=1))
+        return State(combine(x.w, met, "phi"))
+
+    def model(self, x: State, me: Me) -> Tensor:
+        return x.w[list(me.clients)]
+
+    def adapt(self, me: Me, theta: Tensor) -> Mapping[str, Tensor]:
+        phi = me.copies_of(theta[list(me.clients)])
+        for _ in range(self.tau):
+            me.descend(phi, self.eta)
+        return {"phi": phi}

@@ -1,0 +1,100 @@
+"""IFCA. A. Ghosh, J. Chung, D. Yin, K. Ramchandran, "An Efficient Framework for Clustered Federated Learning", NeurIPS
+2020, arXiv:2006.04088, Algorithm 1 with model averaging.
+
+The server holds the models theta_1..k of k clusters and sends all of them. A client joins the cluster whose model has
+the least loss on all its samples (of equals the lowest number), trains it for tau steps, and sends the result with the
+cluster's number. theta_j becomes the mean of what its members sent; a cluster without members stays as it is.
+Readings: equal starts would stay equal for ever, so theta_2..k are the initial model with normal noise of `apart` times
+the root mean square of its values; theta_1 is the initial model itself. A client that was never heard is evaluated with
+the model of least loss on its training samples. The paper starts anew from several draws where one fails; run several
+seeds.
+Deviations: tau minibatch steps; not the variant that averages gradients, nor the shared layers of the paper's images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from wflsim.exchange import Ask, Draw, Gather, Me
+from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, weighted
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class State:
+    w: Tensor
+    """[k, P]: the model theta_j of each cluster."""
+    cluster: NDArray[np.int64]
+    """The cluster that each client joined last; -1: it was never heard."""
+    since: NDArray[np.int64]
+    """The round in which it joined that cluster; -1: it was never heard."""
+
+
+class IFCA(Policy):
+    """Each client trains whichever of k models fits its data best; clients that choose alike form a cluster."""
+
+    paper: ClassVar[str] = "Ghosh et al. 2020, arXiv:2006.04088"
+    down: ClassVar[str] = "kv"
+    up: ClassVar[str] = "1v+1s"
+    needs: ClassVar[str] = "loss of k models on all local samples"
+
+    name: Literal["ifca"] = "ifca"
+    eta: Step = 0.05
+    """Learning rate."""
+    k: Annotated[int, Field(ge=1, le=1000)] = 2
+    """Number of clusters."""
+    apart: Coefficient = 1.0
+    """Noise that sets the first models apart, in units of the root mean square of the initial model's values."""
+
+    def start(self, w: Tensor, d: Sequence[int]) -> State:
+        unknown = np.full(len(d), -1, np.int64)
+        return State(w.expand(self.k, -1), unknown, unknown)
+
+    def round(self, x: State, s: int, rng: Rng) -> Round[State]:
+        D, _ = yield Draw(self.m or len(x.cluster))
+        theta = x.w if (x.cluster >= 0).any() else self.first_models(x.w, rng("models"))
+        got = yield Gather([Ask(D, self.local_steps, shared={"theta": theta}, models_up=1)])
+        if not got:
+            return x
+        w, cluster, since = theta.clone(), x.cluster.copy(), x.since.copy()
+        for j in range(self.k):
+            members = [reply for reply in got if int(reply["j"]) == j]
+            clients = [reply.client for reply in members]
+            if members:
+                w[j] = weighted(w[j], members, "y", dict.fromkeys(clients, 1 / len(members)))
+            joined = [i for i in clients if cluster[i] != j]
+            cluster[joined], since[joined] = j, s
+        return replace(x, w=w, cluster=cluster, since=since)
+
+    def first_models(self, theta: Tensor, rng: np.random.Generator) -> Tensor:
+        """[k, P] models apart from each other; the first is the initial model."""
+        size = float(theta[0].square().mean().sqrt()) or 1.0
+        noise = theta.new_tensor(rng.normal(size=tuple(theta.shape)))
+        noise[0] = 0.0
+        return theta + self.apart * size * noise
+
+    def model(self, x: State, me: Me) -> Tensor:
+        known = [int(x.cluster[i]) for i in me.clients]
+        chosen = self.best(me, x.w) if min(known) < 0 else known
+        return x.w[[j if j >= 0 else best for j, best in zip(known, chosen, strict=True)]]
+
+    def best(self, me: Me, theta: Tensor) -> list[int]:
+        """For each client the model with the least loss on all its samples; of equals, the lowest number."""
+        losses = [me.f(model, on=me.everything).tolist() for model in theta]
+        return [min(range(len(theta)), key=lambda j: losses[j][i]) for i in range(len(me.clients))]
+
+    def local_steps(self, me: Me, theta: Tensor) -> Mapping[str, Tensor]:
+        j = self.best(me, theta)
+        start = theta[j]
+        y = me.copies_of(start)
+        for _ in range(self.tau):
+            me.descend(y, self.eta)
+        return {"y": me.sent(y, near=start), "j": me.samples.new_tensor(j)}
