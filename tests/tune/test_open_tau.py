@@ -118,7 +118,7 @@ def test_the_curve_smooths_what_the_seeds_do_not_contradict_and_nothing_else():
     assert left_out.taus.tolist() == [2, 5, 20, 100], "neither what missed nor what was given up"
 
 
-@pytest.mark.parametrize("number", [0, 5, 9])
+@pytest.mark.parametrize("number", [0, 3, 9])
 def test_planted_optima_are_found_through_the_noise_of_the_seeds(number):
     found = open_tau.row(open_tau.CASES[number], trials=20)
     assert found["set_holds_one"] >= 0.95
@@ -148,10 +148,13 @@ def test_an_open_tau_of_the_published_table_is_the_brute_force_whole_number_in_e
     assert f"In {brute.count(1)} of 35 regimes tau* is 1: there are no fewer steps than 1." in answer(found)
 
 
-def test_a_round_of_many_steps_has_the_work_of_one_that_is_rehearsed():
+def test_a_round_of_many_steps_has_the_work_of_one_that_is_rehearsed(monkeypatch):
     scenario = small_drdm()
     variant = with_tau(scenario, 0, 41)
+    rehearsed = []
+    monkeypatch.setattr("wflsim.tune.dry.dry_round", lambda *given: rehearsed.append(given[1].tau) or dry_round(*given))
     assert DryRounds(scenario, 0).round(41, 3) == dry_round(variant, variant.policies[0], 3)
+    assert max(rehearsed) <= 16
 
 
 def test_only_a_power_law_goes_beyond_the_published_table():
