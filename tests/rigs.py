@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -12,6 +13,7 @@ from wflsim.learning.data.sets import DataSpec
 from wflsim.learning.learner import Learner
 from wflsim.learning.specs import ModelSpec, TrainSpec
 from wflsim.records import ClientRow, FinishedRound, Leg, RoundRow, TraceRound
+from wflsim.simulation.checkpoint import Checkpoint, load, save
 from wflsim.simulation.loop import Instant, drive
 from wflsim.simulation.replay import Replay
 from wflsim.simulation.training import Training
@@ -87,3 +89,16 @@ def replay(trace: list[TraceRound], spec: dict[str, Any] | None = None, seed: in
     rows = Rows()
     drive(Replay(trace), world(spec, seed), rows, rounds(len(trace)), CLIENTS, seed)
     return rows
+
+
+def resumed(policy: Any, spec: dict[str, Any], count: int, cut: int, folder: Path) -> tuple[Rows, Rows]:
+    """An uninterrupted run, and one that was cut after some rounds, saved, loaded and gone on with."""
+    whole, _ = live(policy, spec, count)
+    first, interrupted = live(policy, spec, cut)
+    save(folder / "checkpoint.pt", Checkpoint(cut, {}, interrupted.snapshot()))
+    again, rows = Training(policy, learner(), 0), Rows()
+    saved = load(folder / "checkpoint.pt")
+    assert saved is not None
+    again.restore(saved.learning)
+    drive(Replay(first.trace, then=again), world(spec), rows, rounds(count), CLIENTS, 0)
+    return whole, rows

@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wflsim.analysis.tables import Results
     from wflsim.experiments.run import run
-    from wflsim.experiments.sweep import run_sweep
+    from wflsim.experiments.sweep import SweepResults, run_sweep
     from wflsim.scenario import Scenario, load
 
     __version__: str
 
-__all__ = ["Results", "Scenario", "__version__", "load", "run", "run_sweep"]
+__all__ = ["Results", "Scenario", "SweepResults", "__version__", "load", "run", "run_sweep"]
 
 _HOMES = {
     "Results": "wflsim.analysis.tables",
     "Scenario": "wflsim.scenario",
+    "SweepResults": "wflsim.experiments.sweep",
     "load": "wflsim.scenario",
     "run": "wflsim.experiments.run",
     "run_sweep": "wflsim.experiments.sweep",

@@ -3,6 +3,7 @@
 A policy's `round` is a generator. It yields requests and resumes with their answers:
 
     Draw(m, by, scheme)      ->  (D, a): who was selected, and each one's aggregation weight a[i]
+    Allot(steps)             ->  the local steps that each client may take, without those for whom none fits
     Gather([Ask, ...])       ->  the replies that arrived, in cohort order, possibly none
     Send(Ask)                ->  None; the order is on its way
     Receive()                ->  the next Reply, or Lost
@@ -19,15 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
-import numpy as np
-
 from wflsim.spec import choices
-
-BITS_PER_VALUE = 32
-"""A value costs 32 bits on the wire whatever the compute dtype; so does a scalar."""
+from wflsim.wire import BITS_PER_VALUE as BITS_PER_VALUE
+from wflsim.wire import Coded as Coded
+from wflsim.wire import is_array as is_array
+from wflsim.wire import value_of as value_of
+from wflsim.wire import wire_bits as wire_bits
 
 Scheme = Annotated[
     Literal["sequential", "with_replacement", "uniform_weighted", "systematic", "bernoulli"],
@@ -41,14 +41,6 @@ Scheme = Annotated[
 ]
 Fate = Literal["delivered", "lost", "late", "dead", "dropped"]
 Weights = dict[int, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Coded:
-    """A compressed payload item: the values the receiver will see, and the bits that one client's copy really costs."""
-
-    value: Any
-    bits: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +129,6 @@ class Gossip:
     ask: Ask
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    """Which nodes are neighbours? Asked of the carrier before the nodes of a Gossip work; answered by `Edges`."""
-
-
 Edges = tuple[tuple[int, int], ...]
 """Directed links (sender, receiver) of the graph of peers, sorted; each link is there in both directions."""
 
@@ -158,7 +145,17 @@ class Met:
     """Links (sender, receiver) on which it arrived and counts."""
 
 
-Request = Draw | Gather | Send | Receive | Gossip
+@dataclass(frozen=True, slots=True)
+class Allot:
+    """How many of these local steps may each client take? Answered by those steps, client by client; where the world
+    limits the time of computing (`server.compute_budget`), by as many of them as fit. A client for whom none fits is
+    not in the answer: it takes no part."""
+
+    steps: Mapping[int, int]
+    """Most local steps of each client, in the order of the cohort."""
+
+
+Request = Draw | Gather | Send | Receive | Gossip | Allot
 
 
 class Order(NamedTuple):
@@ -177,6 +174,8 @@ class Order(NamedTuple):
     backward_samples: int
     paper_bits: int
     """What the paper's formula says is sent up: models_up x 32 P."""
+    utility: float = 0
+    """Samples of the client times the root mean square of its minibatches' losses, where it reports them; else 0."""
 
 
 class Outcome(NamedTuple):
@@ -263,35 +262,3 @@ class Me(Protocol):
     def descend(self, y: Any, eta: float, anchor: Any = None, pull: float = 0.0, on: Any = None) -> None:
         """y <- y - eta g(y) + pull (anchor - y), in place, on the next minibatch unless `on` names one that was drawn
         by `batch`: cheaper than asking for g."""
-
-
-def value_of(item: Any) -> Any:
-    """The item as the receiver sees it."""
-    return item.value if isinstance(item, Coded) else item
-
-
-def is_array(item: Any) -> bool:
-    """Whether the item is a tensor, not a number of Python's or numpy's."""
-    return hasattr(item, "shape") and not isinstance(item, np.generic)
-
-
-def wire_bits(items: Mapping[str, Any], rows: bool) -> int:
-    """Bits of one copy of a payload. `rows`: items are [k, ...] and one client's row is one copy.
-
-    The same tensor under two names is sent once (DRDM's snapshot when it is the final model). Equal numbers are not the
-    same thing: each is sent.
-    """
-    bits = 0
-    counted: set[int] = set()
-    for item in items.values():
-        value = value_of(item)
-        if is_array(value):
-            if id(value) in counted:
-                continue
-            counted.add(id(value))
-        if isinstance(item, Coded):
-            bits += item.bits
-        else:
-            shape = tuple(getattr(item, "shape", ()))
-            bits += BITS_PER_VALUE * prod(shape[1:] if rows else shape)
-    return bits

@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 import importlib
 import linecache
+import os
+import re
 import site
 import sys
 import sysconfig
@@ -20,6 +22,7 @@ from functools import cache
 from hashlib import blake2b
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import packages_distributions, version
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -35,6 +38,8 @@ class Place(NamedTuple):
 
 def place_of(file: Path) -> Place:
     """The place of a file; in a package (a folder with __init__.py), its root is the folder that holds the package."""
+    if not file.stem.isidentifier():  # my-policy.py: no import statement could name it, so it is in no package
+        return Place(file, file.parent, re.sub(r"\W", "_", file.stem))
     root, parts = file.parent, [] if file.name == "__init__.py" else [file.stem]
     while (root / "__init__.py").is_file() and root != root.parent:
         root, parts = root.parent, [root.name, *parts]
@@ -102,7 +107,14 @@ def import_fresh(place: Place) -> ModuleType:
     """Import a file as it is now, with what it imports from its own folder. May raise whatever the file raises."""
     with _first_on_path(place):
         linecache.checkcache()
-        return importlib.import_module(place.module)
+        if place.file.stem.isidentifier():
+            return importlib.import_module(place.module)
+        spec = spec_from_file_location(place.module, place.file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[place.module] = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
 
 
 @contextmanager
@@ -114,7 +126,10 @@ def _first_on_path(place: Place) -> Iterator[None]:
     taken for new.
     """
     top, folder = place.module.split(".")[0], str(place.root)
-    aside = {name: module for name, module in list(sys.modules.items()) if _hides(name, module, top, place.root)}
+    lying_there = {entry.removesuffix(".py") for entry in os.listdir(place.root)}
+    known = {name.split(".")[0] for name in sys.modules} - sys.stdlib_module_names - {"wflsim", "__main__"}
+    hidden = {top, *(name for name in known & lying_there if not _from_elsewhere(name))}
+    aside = {name: module for name, module in list(sys.modules.items()) if name.split(".")[0] in hidden}
     for name in aside:
         del sys.modules[name]
     before = set(sys.modules)
@@ -134,17 +149,10 @@ def _first_on_path(place: Place) -> Iterator[None]:
         sys.modules.update(aside)
 
 
-def _hides(name: str, module: ModuleType, top: str, root: Path) -> bool:
-    """Whether an imported module would be taken for one that lies in the root."""
-    first = name.split(".")[0]
-    if first == top:
-        return True
-    if first in sys.stdlib_module_names or first in ("wflsim", "__main__"):
-        return False
-    file = _file_of(module)
-    if file is not None and installed(file):
-        return False
-    return (root / f"{first}.py").is_file() or (root / first).is_dir()
+def _from_elsewhere(name: str) -> bool:
+    """Whether an imported module is an installed one, which keeps its name."""
+    file = _file_of(sys.modules[name]) if name in sys.modules else None
+    return file is not None and installed(file)
 
 
 def _file_of(module: ModuleType) -> Path | None:

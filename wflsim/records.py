@@ -22,26 +22,35 @@ class Leg(NamedTuple):
     """One activity of one client: enough to draw a Gantt chart and to re-derive every total."""
 
     round: int
+    """Round in which the order was given, counted from 0; under an asynchronous policy the server's version then."""
     phase: int
+    """Phase of the round, counted from 0: its first Gather or Send is phase 0."""
     client: int
+    """Number of the client, counted from 0."""
     activity: Activity
+    """What the device did: receive, compute, transmit, idle (wait for the others) or tail (radio still awake)."""
     start_s: float
+    """Simulated time at which the activity began, in seconds since the start of the run."""
     end_s: float
+    """Simulated time at which the activity ended, in seconds since the start of the run."""
     bits: int = 0
-    """Sent or received by the end of the leg, counted once however many attempts it took: of an upload that was lost,
-    late or in outage, the part that had been on the air, the block that failed included. 0 if not a transfer."""
+    """Bits sent or received by the end of the leg, counted once however many attempts it took: of an upload that was
+    lost, late or in outage, the part that had been on the air, the block that failed included. 0 if not a transfer."""
     snr_db: float | None = None
-    """When the leg began; None if nothing is received at all, or if the leg is no transfer."""
+    """SNR in dB when the leg began; empty if nothing is received at all, or if the leg is no transfer."""
     rate_bps: float | None = None
+    """Mean rate on the air in bit/s, failed attempts included; empty if the leg is no transfer or took no time."""
     attempts: int = 0
+    """Number of attempts that the transfer took, over all its blocks; 0 if the leg is no transfer."""
     energy_j: float = 0.0
-    """Whole device, caused by this activity."""
+    """Energy in joules that the whole device spent on this activity."""
     radiated_j: float = 0.0
-    """The part of it that left the antenna."""
+    """The part of energy_j in joules that left the antenna."""
     paper_j: float = 0.0
-    """What the paper's formula charges: main-phase compute, and power x paper bits / rate."""
+    """Joules that the paper's formula charges: main-phase compute, and power x paper bits / rate."""
     outcome: str = "ok"
-    """ok, or why the activity was in vain or cut short: lost, late, outage, dead, dropped."""
+    """ok, or why the activity was in vain or cut short: lost, late, outage, dead, dropped; no_step: no
+    local step fits into the time for computing, and the client was not asked."""
     peer: int | None = None
     """Device to device: the neighbour from which the client received, or to which it sent alone. Empty: the server,
     or a broadcast to all neighbours."""
@@ -51,31 +60,54 @@ class RoundRow(NamedTuple):
     """One communication round (one server version, if asynchronous). Costs are this round's own, not running sums."""
 
     round: int
+    """Number of the round, counted from 0."""
     start_s: float
+    """Simulated time at which the round began, in seconds since the start of the run."""
     end_s: float
+    """Simulated time at which the round ended, in seconds since the start of the run."""
     asked: int
+    """Number of orders that the server gave in the round, over all phases."""
     delivered: int
+    """Number of orders whose whole reply the server received."""
     energy_j: float
+    """Energy in joules that all devices spent in the round, by the full accounting."""
     radiated_j: float
+    """The part of energy_j in joules that left antennas."""
     paper_energy_j: float
+    """Energy in joules by the paper's formula: computing and sending of the main phase only."""
     up_bits: int
+    """Bits sent up by all clients in the round."""
     down_bits: int
+    """Bits received by all clients in the round; a broadcast counts once for every receiver."""
     average: float | None
+    """Mean over clients of the accuracy on their own test samples, from 0 to 1; empty if not evaluated."""
     worst: float | None
+    """Lowest accuracy of a client, from 0 to 1; empty if the round was not evaluated."""
     std: float | None
+    """Population standard deviation of the accuracies over clients; empty if the round was not evaluated."""
     worst10: float | None
+    """Mean accuracy of the lowest tenth of the clients, at least one; empty if the round was not evaluated."""
     jain: float | None
+    """Jain's fairness index (sum a)^2 / (N sum a^2) of the accuracies, from 1/N to 1; empty if not evaluated."""
     loss: float | None
+    """Mean over clients of the mean test loss; empty if the round was not evaluated."""
+    planned_s: float | None = None
+    """Duration that the selector has planned for the round's last phase; empty if it plans none. 0: nobody fitted."""
 
 
 class ClientRow(NamedTuple):
     """One client at one evaluation."""
 
     round: int
+    """Number of the evaluated round, counted from 0."""
     client: int
+    """Number of the client, counted from 0."""
     accuracy: float | None
+    """Accuracy of the client's model on its own test samples, from 0 to 1; empty if it has none."""
     loss: float | None
+    """Mean loss of the client's model on its own test samples; empty if it has none."""
     lam: float | None
+    """The policy's dual variable lambda of the client; empty if the policy has none."""
     cluster: int | None = None
     """Number of the group whose model the client has, where a policy groups clients; empty before it is known."""
     since: int | None = None
@@ -98,6 +130,18 @@ class Evaluation(NamedTuple):
     apart: list[float] | None = None
 
 
+class Allotment(NamedTuple):
+    """One question to the world: how many of these local steps fit into the time that each client may compute."""
+
+    round: int
+    phase: int
+    """Ordinal of the Gather that will follow."""
+    steps: Mapping[int, int]
+    """Most local steps of each client."""
+    samples: Mapping[int, int]
+    """Samples of one step of each client."""
+
+
 class Step(NamedTuple):
     """One request to the world: a gather of orders, a send, (no orders) a receive, or a gossip along edges."""
 
@@ -111,6 +155,15 @@ class Step(NamedTuple):
     def transfers(self) -> int:
         """How many deliveries the step asks for: one per order, or one per link."""
         return len(self.edges) if self.kind == "gossip" else len(self.orders)
+
+
+class Neighbours(NamedTuple):
+    """A question to the carrier before the nodes of a gossip work: who are neighbours? Answered by `Edges`."""
+
+
+class Reports(NamedTuple):
+    """A question to the carrier before clients work: shall those that train report their loss with the upload? A report
+    is one scalar, and it is paid."""
 
 
 class TraceRound(NamedTuple):

@@ -13,7 +13,7 @@ import multiprocessing
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ STATE = ROOT / ".mutants"
 PROOF = ROOT / "reports/proof"
 BOUND = 0.85
 """The sample fails if a kill rate of at least this would make its count surprising."""
+USUAL_S = 50.0
+"""Seconds that a mutant takes on a quiet machine, before any was tried here: five, but all fast tests for a tenth."""
 SAMPLE_LOOK_S = 20.0
 """Tests (of a second each, for all the sample knows) that are asked when the one in the table no longer fails."""
 
@@ -138,7 +140,16 @@ def judge_all(mutants: list[Mutant], known: Touched, workers: int, ends_s: float
         if reason_of(mutant, equal) is None and not _still_holds(before.get(mutant.key), mutant, tree, look_s)
     ]  # fmt: skip
     print(f"{len(mutants)} mutants, {len(mutants) - len(open_)} decided before", flush=True)
+    if open_:
+        print(f"about {_minutes(before.values(), len(open_), workers)}", flush=True)
     _work(open_, known, {key: record["by"] for key, record in before.items()}, workers, ends_s, look_s, log)
+
+
+def _minutes(tried: Iterable[dict[str, Any]], left: int, workers: int) -> str:
+    """The time that so many mutants will take, by the mean of those tried before (USUAL_S each as long as none was)."""
+    seconds = [float(record["seconds"]) for record in tried]
+    mean_s = sum(seconds) / len(seconds) if seconds else USUAL_S
+    return f"{left * mean_s / workers / 60:.0f} min for {left} mutants with {workers} workers ({mean_s:.1f} s each)"
 
 
 def _work(
@@ -153,7 +164,7 @@ def _work(
     """Fork workers that take one mutant after the other and append a line each."""
     import_what_is_slow()
     context = multiprocessing.get_context("fork")
-    turn = context.Value("i", 0)
+    turn, spent_s = context.Value("i", 0), context.Value("d", 0.0)
     tree = _tree()
 
     def work() -> None:
@@ -177,8 +188,10 @@ def _work(
                 }  # fmt: skip
                 with log.open("a", encoding="utf-8") as out:
                     out.write(json.dumps(record) + "\n")
+                spent_s.value += record["seconds"]
+                left_s = spent_s.value / (number + 1) * (len(mutants) - number - 1) / workers
                 print(f"{number + 1}/{len(mutants)} {fate:8} {record['seconds']:6.1f} s {record['where']} "
-                      f"{record['change'][:90]!r} {by}", flush=True)  # fmt: skip
+                      f"{record['change'][:90]!r} {by} (ETA {left_s / 60:.0f} min)", flush=True)  # fmt: skip
         finally:
             judge.copy.remove()
 

@@ -26,6 +26,9 @@ source = {root}/wflsim
 context = ${{PYTEST_CURRENT_TEST-}}
 disable_warnings = dynamic-conflict, no-data-collected, module-not-measured
 """
+BATCH = 8
+"""Test files that are measured before the map is written again."""
+EMPTY: dict[str, Any] = {"files": {}, "seconds": {}, "by_line": {}, "at_import": {}, "failed": []}
 
 
 @dataclass(frozen=True)
@@ -56,31 +59,39 @@ class Touched:
 
 
 def touched(root: Path, folder: Path, workers: int, again: bool = False) -> Touched:
-    """Read the map. Made if there is none (or `again`); test files that changed since are measured and merged."""
+    """Read the map of tests and lines, after measuring the test files that are new or have changed since.
+
+    It is written after every few test files, so that a killed measurement goes on where it was. `again`: measure all.
+    """
     kept = folder / "touched.json"
     files = {
         path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for below in ("wflsim", "tests")
         for path in sorted((root / below).rglob("*.py"))
     }
-    if again or not kept.exists():
-        print("running the fast tests under coverage, to know which test touches which line", flush=True)
-        read = {"files": files, **_measure(root, folder / "cover", [], workers)}
-    else:
+    read: dict[str, Any] = EMPTY | {"files": {name: digest for name, digest in files.items() if _is_source(name)}}
+    if kept.exists() and not again:
         read = json.loads(kept.read_text(encoding="utf-8"))
-        tests = [
-            name
-            for name, digest in files.items()
-            if Path(name).name.startswith("test_") and read["files"].get(name) != digest
-        ]
-        if tests:
-            print(f"measuring {len(tests)} changed test files under coverage", flush=True)
-            read = _merged(read, _measure(root, folder / "cover", tests, workers), tests)
-            read["files"].update({name: files[name] for name in tests})
-    kept.write_text(json.dumps(read), encoding="utf-8")
+        gone = sorted({test.split("::")[0] for test in read["seconds"]} - files.keys())
+        read = _merged(read, EMPTY, gone)
+    tests = [
+        name
+        for name, digest in files.items()
+        if Path(name).name.startswith("test_") and read["files"].get(name) != digest
+    ]
+    for first in range(0, len(tests), BATCH):
+        batch = tests[first : first + BATCH]
+        print(f"test files {first + 1} to {first + len(batch)} of {len(tests)} under coverage", flush=True)
+        read = _merged(read, _measure(root, folder / "cover", batch, workers), batch)
+        read["files"].update({name: files[name] for name in batch})
+        kept.write_text(json.dumps(read), encoding="utf-8")
     by_line = {file: {int(line): tests for line, tests in lines.items()} for file, lines in read["by_line"].items()}
-    stale = frozenset(name for name, digest in files.items() if read["files"].get(name) != digest)
+    stale = frozenset(name for name, digest in files.items() if _is_source(name) and read["files"].get(name) != digest)
     return Touched(read["seconds"], by_line, read["at_import"], read["failed"], stale)
+
+
+def _is_source(name: str) -> bool:
+    return name.startswith("wflsim/")
 
 
 def _merged(old: dict[str, Any], new: dict[str, Any], tests: list[str]) -> dict[str, Any]:
@@ -109,18 +120,16 @@ def _merged(old: dict[str, Any], new: dict[str, Any], tests: list[str]) -> dict[
 
 
 def _measure(root: Path, folder: Path, tests: list[str], workers: int) -> dict[str, Any]:
-    """Run test files (none named: all) under coverage, every n-th in the n-th of some processes."""
-    files = tests or [path.relative_to(root).as_posix() for path in sorted((root / "tests").rglob("test_*.py"))]
-    groups = [files[first::workers] for first in range(workers) if files[first::workers]]
+    """Run test files under coverage, every n-th in the n-th of some processes."""
+    groups = [tests[first::workers] for first in range(workers) if tests[first::workers]]
     places = [folder / str(number) for number in range(len(groups))]
     processes = [_watch(root, place, group) for place, group in zip(places, groups, strict=True)]
     for code in [process.wait() for process in processes]:
         if code not in (0, 1, 5):  # 1: some tests fail, which is said; 5: all are slow; else: they did not run
             sys.exit(f"the tests cannot be collected on the unchanged code (pytest's exit code {code})")
-    found: dict[str, Any] = {"files": {}, "seconds": {}, "by_line": {}, "at_import": {}, "failed": []}
+    found = EMPTY
     for place, group in zip(places, groups, strict=True):
         found = _merged(found, _collect(root, place), group)
-    del found["files"]
     return found
 
 

@@ -54,6 +54,41 @@ def test_grid_zip_and_list_are_crossed_in_the_order_of_the_file():
     assert found[0].scenario.sweep is None
 
 
+def trace_file(path, snr_db):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    columns = ",".join(f"client_{i}" for i in range(6))
+    path.write_text(f"time_s,{columns}\n" + "".join(f"{t},{','.join([str(snr_db)] * 6)}\n" for t in (0, 1)))
+
+
+def test_files_that_a_sweep_names_are_looked_for_beside_the_scenario(tmp_path, monkeypatch):
+    """Whoever asks from wherever: the working directory has files of the same names with other numbers in them."""
+    for name, snr_db in (("near.csv", 20), ("more/far.csv", 0)):
+        trace_file(tmp_path / "lab" / name, snr_db)
+        trace_file(tmp_path / "elsewhere" / name, 7)
+    (tmp_path / "lab" / "s.yaml").write_text(
+        SMALL.replace("snr: 10 dB, ", "") + "sweep: {list: [{radio.trace: {file: near.csv}}, {radio.trace.file: more/far.csv}]}\n"
+    )
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    scenario = load("../lab/s.yaml")
+    found = regimes(scenario)
+    assert [Path(regime.scenario.radio.trace.file) for regime in found] == [tmp_path / "lab/near.csv", tmp_path / "lab/more/far.csv"]
+    assert found[1].values["radio.trace.file"] == "more/far.csv"  # as it was written
+    (tmp_path / "copy.yaml").write_text(dump(scenario))  # as in a result folder
+    assert [regime.scenario for regime in regimes(load(tmp_path / "copy.yaml"))] == [regime.scenario for regime in found]
+    (tmp_path / "lab" / "near.csv").unlink()
+    with pytest.raises(ScenarioError, match=r"no such file: .*lab/near.csv; names are relative to the scenario file"):
+        regimes(load("../lab/s.yaml"))
+
+
+def test_only_a_sweep_that_names_files_depends_on_its_folder(tmp_path):
+    plain = "sweep={grid: {radio.snr: [0 dB, -3.5 dB], radio.fading.speed: [5 m/s, 3.6 km/h], radio.fading.name: [rayleigh]}}"
+    assert small(plain).sweep.folder is None
+    (tmp_path / "near").mkdir()
+    trace_file(tmp_path / "near" / "a.csv", 3)
+    given = small(f"sweep={{list: [{{radio.snr: null, radio.trace: {{file: a.csv}}}}], folder: '{tmp_path}/near'}}")
+    assert regimes(given)[0].scenario.radio.trace.file == str(tmp_path / "near" / "a.csv")
+
+
 def test_a_scenario_with_sweep_and_tune_blocks_survives_being_written_down():
     scenario = small(GRID, "tune={tau: [2, 5], objective: cost, cost: {per_joule: 2}, rounds_to_target: {5: 48, 10: 41.5}}")
     assert build(parse(dump(scenario), "again.yaml")) == scenario

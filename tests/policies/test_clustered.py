@@ -7,11 +7,11 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from planted import GROUPS, average, planted
 from quadratics import Problem, Rough, models, problem, run
 from references import Journey, same, slope
 
 import wflsim
+from studies.policies.planted import GROUPS, average, planted
 from wflsim.policies.clustered import ClusteredFL
 from wflsim.policies.fedavg import FedAvg
 from wflsim.scenario import build

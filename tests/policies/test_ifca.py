@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from planted import GROUPS, average, planted
 from quadratics import Problem, Rough, models, problem, run
 from references import Journey, same, slope
 
+from studies.policies.planted import GROUPS, average, planted
 from wflsim.policies.fedavg import FedAvg
 from wflsim.policies.ifca import IFCA
 from wflsim.rng import stream

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from wflsim.policies.registry import POLICIES
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "reports").rglob("*.md"))]
 SOURCES = sorted(path for room in ("wflsim", "tests", "studies", "benchmarks") for path in (ROOT / room).rglob("*.py"))
@@ -33,3 +35,12 @@ def test_the_identities_that_tests_hold_are_written_down():
     held = set(re.findall(r"\b(I\d+)\b", " ".join(re.findall(r"# (I\d+.*)", (ROOT / "tests/policies/test_policies_identities.py").read_text()))))
     assert held
     assert held <= written, held - written
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.__name__)
+def test_the_equations_of_every_policy_are_written_down(policy):
+    page = (ROOT / "docs/policies.md").read_text()
+    number = re.search(r"arXiv:[\d.]+\d", policy.paper)
+    assert (number[0] if number else "DRDM") in page, f"write a section about {policy.__name__} into docs/policies.md"
+    down_up = f"| {policy.down} | {policy.up} |"
+    assert down_up in page, f"no row of the table of docs/policies.md says {down_up}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MODULES = sorted((ROOT / "wflsim").rglob("*.py"))
 MOST_LINES, MOST_FUNCTION_LINES, MOST_PARAMETERS = 300, 60, 7
 FORBIDDEN = {
@@ -133,3 +136,18 @@ def test_words_with_several_meanings_are_not_used():
                 if re.search(word, line) and not any(mark in line for mark in FORMER):
                     found.append(f"{name_of(path)}:{number}: {line.strip()} (write {instead})")
     assert found == []
+
+
+def test_every_package_that_is_imported_is_declared():
+    declared = {re.split(r"[<>=\[ ]", entry)[0].lower().replace("_", "-") for entry in [*PROJECT["dependencies"], "ray"]}
+    names = {"sklearn": "scikit-learn", "yaml": "pyyaml"}
+    found = set()
+    for path in MODULES:
+        for node in ast.walk(source(path)[1]):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.split(".")[0])
+    strangers = found - set(sys.stdlib_module_names) - {"wflsim"}
+    assert {names.get(name, name).replace("_", "-") for name in strangers} - declared == set()
+    assert {"torch", "numpy", "filelock", "loky"} <= strangers

@@ -43,7 +43,7 @@ stop: {rounds: 2}
 """)
 PLACES = {
     "Scenario": "", "RadioSpec": "radio", "DownlinkSpec": "radio.downlink", "LossSpec": "radio.loss", "TraceSpec": "radio.trace",
-    "PowerControlSpec": "radio.power_control", "CellSpec": "cell", "DeviceSpec": "devices.0", "ServerSpec": "server", "D2dSpec": "d2d",
+    "PowerControlSpec": "radio.power_control", "CellSpec": "cell", "DeviceSpec": "devices.0", "ServerSpec": "server", "D2dSpec": "d2d", "FedcsSpec": "server.fedcs", "OortSpec": "server.oort",
     "TrainSpec": "train", "CompressSpec": "train.compress", **dict.fromkeys(("Identity", "Quantise", "Dithering", "RandK", "TopK"), "train.compress.up"), "StopSpec": "stop", "Target": "stop.target", "Decay": "policies.0.eta",
     **dict.fromkeys(("LogDistance", "Uma", "Umi", "Inh"), "radio.path_loss"),
     **dict.fromkeys(("Rayleigh", "Rician"), "radio.fading"),
@@ -105,6 +105,7 @@ GIVEN = {
     "Quantise": {"train.compress.up": {"name": "quantise"}}, "Dithering": {"train.compress.up": {"name": "dithering"}},
     "RandK": {"train.compress.up": {"name": "rand_k", "share": 0.1}}, "TopK": {"train.compress.up": {"name": "top_k", "share": 0.1}},
     "Target": {"stop": {"rounds": 4, "target": {"accuracy": 0.15, "metric": "worst"}}},
+    "FedcsSpec": {"server.selector": "fedcs"}, "OortSpec": {"server.selector": "oort", **LONG, "policies.0.m": 2},
     "D2dSpec": PEERS, "ErdosRenyi": {**PEERS, "d2d.topology": {"name": "erdos_renyi", "probability": 0.4}}, "WithinDistance": {**PEERS, "d2d.topology": {"name": "distance", "within": 600}},
     "Decay": {"policies": [{"name": "drfa", "m": 3, "tau": 2, "eta": {"start": 0.1}}]},
     **{kind.__name__: {"policies": [{"name": kind.model_fields["name"].default, **({} if kind.__name__ in ("LocalSGD", "AFL", "SCAFFPD") or kind.decentralised else {"m": 3}),
@@ -147,10 +148,13 @@ CASES: dict[str, Case] = {
     "DeviceSpec.tail": Case("1 s", {"devices.0.tail_power": "1 W"}), "DeviceSpec.tail_power": Case("1 W", {"devices.0.tail": "1 s"}),
     "DeviceSpec.battery": Case(1e-2), "DeviceSpec.availability": Case(AWAY), "DeviceSpec.dropout": Case(0.9),
     "Periodic.period": Case("20 s"), "Periodic.open": Case("8 s"), "Windows.windows": Case([[0, 0.5], [1, 100]]),
-    "ServerSpec.deadline": Case("0.4 s"), "ServerSpec.first": Case(1), "ServerSpec.quorum": Case(3, {"server.deadline": "0.43 s"}),
+    "ServerSpec.compute_budget": Case("100 ms"), "ServerSpec.deadline": Case("0.4 s"), "ServerSpec.first": Case(1), "ServerSpec.quorum": Case(3, {"server.deadline": "0.43 s"}),
     "ServerSpec.aggregation": Case("1 s"), "ServerSpec.loss_detection": Case(None, {**LOSSY, "server.deadline": "20 s"}),
     "ServerSpec.selector": Case(None, {"devices": [{"cycles_per_sample": 1e6}, {}], "devices.0.availability": AWAY}),
     "ServerSpec.over_selection": Case(1.5), "ServerSpec.idle": Case(None, {"server.aggregation": "1 s"}),
+    "FedcsSpec.deadline": Case("0.5 s"), "OortSpec.epsilon": Case(0.2), "OortSpec.epsilon_decay": Case(0.5), "OortSpec.epsilon_min": Case(1.0, {"server.oort.epsilon": 0.0}),
+    **{f"OortSpec.{name}": Case(value, {"stop.rounds": 16}) for name, value in {"cut_off": 0.01, "clip": 0.01, "alpha": 0.0, "pace": 1.0}.items()},
+    "OortSpec.pace_step": Case(1.0, {"stop.rounds": 16, "server.oort.window": 1}), "OortSpec.window": Case(1, {"stop.rounds": 16, "server.oort.pace_step": 1.0}),
     # device to device
     "D2dSpec.topology": Case("complete"), "D2dSpec.snr": Case(["3 dB", "7 dB"]), "D2dSpec.bandwidth": Case("50 kHz"), "D2dSpec.sending": Case(), "D2dSpec.duplex": Case(),
     "D2dSpec.edge_loss": Case(None, LOSSY), "ErdosRenyi.probability": Case(1.0), "WithinDistance.within": Case(1000.0),

@@ -155,6 +155,8 @@ def test_a_compressor_that_no_policy_uses_is_refused():
     with pytest.raises(ScenarioError, match=r"train\.compress\.up: has no effect: every policy here compresses .* remove it"):
         build(parse(TEXT, "s.yaml"), ["policies=[{name: scafcom}, {name: scallion}]", compress])
     build(parse(TEXT, "s.yaml"), ["policies=[{name: scafcom}, {name: fedavg}]", compress])
+    with pytest.raises(ScenarioError, match=r"train\.compress\.up: would set most values to zero: peers send models whole"):
+        build(parse(TEXT, "s.yaml"), ["policies=[{name: dsgd}, {name: fedavg}]", compress])
 
 
 @pytest.mark.parametrize(("given", "joules"), [("4410 mAh at 3.85 V", 4.41 * 3600 * 3.85), ("2 Ah at 3 V", 21600.0), ("1 Wh", 3600.0)])

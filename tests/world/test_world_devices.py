@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from wflsim.errors import Exhausted, ScenarioError
-from wflsim.exchange import Draw, Order
+from wflsim.exchange import Draw, Order, Outcome
 from wflsim.rng import stream
 from wflsim.world.channel.loss import LossSpec, failure_probability, send_attempts
 from wflsim.world.fleet.availability import Periodic, PeriodicHours, WindowHours, Windows
@@ -105,7 +105,7 @@ def test_a_battery_dies_in_the_middle_of_a_leg_and_gives_all_it_had():
     compute, transmit = w.take_legs()
     assert (transmit.outcome, transmit.end_s, transmit.bits) == ("dead", pytest.approx(1.5), pytest.approx(5e5, abs=1))
     assert compute.energy_j + transmit.energy_j == pytest.approx(0.15, rel=1e-12)
-    assert w.gather([order(round=1)], None) == [(0, "dead", False)]
+    assert w.gather([order(round=1)], None) == [Outcome(0, "dead", False)]
     with pytest.raises(Exhausted, match="1 have an empty battery"):
         w.eligible()
 
@@ -124,10 +124,10 @@ def test_idle_time_drains_batteries_where_it_counts():
 def test_windows_close_on_orders_and_the_clock_jumps_to_the_next():
     windows = {"name": "windows", "windows": [[0, 1.5], [10, 20]]}
     w = world(devices={"cycles_per_sample": 1e6, "availability": windows})
-    assert w.gather([order()], None) == [(0, "dropped", True)]
+    assert w.gather([order()], None) == [Outcome(0, "dropped", True)]
     assert (w.now_s, w.take_legs()[-1].outcome) == (1.5, "dropped")
     assert (w.eligible(), w.now_s) == ([0], 10.0)
-    assert w.gather([order(round=1)], None) == [(0, "delivered", True)]
+    assert w.gather([order(round=1)], None) == [Outcome(0, "delivered", True)]
     w.gather([order(round=2, samples=9000)], None)
     with pytest.raises(Exhausted, match="no window"):
         w.eligible()

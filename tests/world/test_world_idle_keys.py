@@ -158,7 +158,7 @@ ALWAYS = {
     "devices.transmit_power", "devices.transmit_energy_per_bit", "devices.promotion", "devices.battery", "devices.dropout",
     "devices.availability.period", "devices.availability.open", "devices.availability.windows",
     "server.deadline", "server.first", "server.aggregation", "server.over_selection", "server.idle",
-    "d2d", "d2d.topology", "d2d.topology.name", "d2d.topology.probability", "d2d.topology.within", "d2d.snr", "d2d.bandwidth", "d2d.sending", "d2d.duplex",
+    "d2d", "d2d.topology", "d2d.topology.name", "d2d.topology.probability", "d2d.topology.within", "d2d.snr", "server.fedcs", "server.oort", "d2d.bandwidth", "d2d.sending", "d2d.duplex",
 }  # fmt: skip
 
 

@@ -24,6 +24,8 @@ WORLDS = {
     "lossy_harq": {"lost"},
     "walking_trace": set(),
     "peers": {"lost"},
+    "fedcs": set(),
+    "oort": set(),
 }
 CHANGES = {"dying_sensors": ["devices.battery=0.12 J"]}
 

@@ -88,7 +88,7 @@ def _span(low: float, high: float) -> str:
 
 
 def _leaning(saved: float) -> str:
-    """12 % less, 30 % more, 19.5 times as much."""
+    """A share that is saved, in words: 12 % less, 30 % more, 19.5 times as much."""
     if saved >= 0:
         return f"{whole(saved)} less"
     return f"{whole(-saved)} more" if saved > -1 else f"{1 - saved:.3g} times as much"
@@ -99,7 +99,7 @@ def _times(row: Mapping[str, Any]) -> str:
 
 
 def goal_text(target: Mapping[str, Any] | None) -> str:
-    """80 % worst-case accuracy, and over how many rounds it is averaged."""
+    """The target in words, for example "80 % worst-case accuracy (mean over 20 rounds)"."""
     if target is None:
         return "the end of the run"
     text = f"{percent(target['accuracy'])} {target['metric']}-case accuracy".replace("average-case", "average")
@@ -107,7 +107,7 @@ def goal_text(target: Mapping[str, Any] | None) -> str:
 
 
 def modes(results: Results) -> list[str]:
-    """Which learner and carrier told the story, and why; policies alike in this share a line."""
+    """Whether each policy was trained or replayed, and why, in one line for all policies alike in this."""
     told: dict[str, dict[str, None]] = {}
     for row in results.status.to_dict("records"):
         alike = re.sub(r"all \d+ rounds", "all rounds", str(row.get("mode", "")))
@@ -116,7 +116,7 @@ def modes(results: Results) -> list[str]:
 
 
 def notes(results: Results) -> list[str]:
-    """What a reader must know before believing the table: missed targets, divergence, losses, noise, untested."""
+    """What a reader must know before believing the table: missed targets, divergence, lost orders, noise, few tests."""
     found = []
     for row in results.status.to_dict("records"):
         if row["status"] == "diverged":

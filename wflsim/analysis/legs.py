@@ -31,7 +31,8 @@ class WorldFacts(NamedTuple):
     straggler_share: float
     """Share of that client's phases with company in which it was the last; 0 if nobody ever was."""
     failures: dict[str, int]
-    """Orders that brought no reply, by the outcome of their last leg: lost, outage, late, dead, dropped."""
+    """Orders that brought no reply, by the outcome of their last leg: lost, outage, late, dead, dropped;
+    or no_step, of clients that were drawn and could not be asked."""
     lifetime_rounds: int | None
     """Rounds until the first battery died; None if none did."""
     dead: int

@@ -15,7 +15,7 @@ LOOK_BACK = 20
 CLEARLY = 2.0
 """How many times further one policy's hitting round must be moved by noise than another's to be clearly so."""
 FEW_ROUNDS = 5.0
-"""Rounds below which it does not matter."""
+"""Uncertainty of the hitting round, in rounds, up to which no warning is given."""
 
 
 def unequal_noise(rounds: pd.DataFrame, target: Mapping[str, Any]) -> str | None:

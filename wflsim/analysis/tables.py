@@ -26,7 +26,7 @@ COSTS = {
 FACTS = (
     "reached", *COSTS, *(f"final_{final}" for final in FINALS), "latency_p50_s", "latency_p95_s", "asked", "delivered",
 )  # fmt: skip
-"""The columns of `run_facts`."""
+"""Columns of one run in one line, as `run_facts` makes them."""
 
 
 def cumulated(rounds: pd.DataFrame) -> pd.DataFrame:
@@ -91,13 +91,45 @@ def over_seeds(runs: pd.DataFrame, has_target: bool) -> dict[str, Any]:
     return row
 
 
+def summary_html(summary: pd.DataFrame) -> str:
+    """A summary for notebooks: a line per policy (and regime), each mean with its 95 % interval in one entry."""
+    shown = pd.DataFrame(index=summary.index)
+    for name in map(str, summary.columns):
+        if name.endswith(("_low", "_high")):
+            continue
+        values = summary[name]
+        texts = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in values.tolist()]
+        if f"{name}_low" in summary:
+            bounds = zip(summary[f"{name}_low"].tolist(), summary[f"{name}_high"].tolist(), strict=True)
+            texts = [
+                text if np.isnan(low) or np.isnan(high) else f"{text} [{low:.4g}, {high:.4g}]"
+                for text, (low, high) in zip(texts, bounds, strict=True)
+            ]
+        shown[name] = texts
+    return str(shown.to_html(index=False, escape=True))
+
+
 def diverged(runs: pd.DataFrame) -> pd.Series:
     """Which runs ended because they diverged, as far as the table says how they ended."""
     return runs["status"] == "diverged" if "status" in runs else pd.Series(False, index=runs.index)
 
 
 class Results(FolderReader):
-    """A run folder as pandas frames: `rounds`, `clients`, `legs`, `runs` (a line per seed) and `summary`."""
+    """A run folder as pandas frames: `rounds`, `clients`, `legs`, `runs` (a line per seed) and `summary`.
+
+    `wflsim.run` returns one; `Results(folder)` opens what was run earlier. Raises StoreError if the folder is none, has
+    unfinished runs, or a file has changed since it was finished. Columns: docs, "Tables and their columns".
+
+    >>> import tempfile, wflsim
+    >>> folder = tempfile.mkdtemp() + "/small"
+    >>> _ = wflsim.run({
+    ...     "name": "small", "clients": 4, "data": {"name": "digits"}, "partition": {"alpha": 0.5},
+    ...     "model": {"name": "linear"}, "policies": [{"name": "fedavg", "m": 2}], "stop": {"rounds": 3},
+    ... }, folder, workers=1)
+    >>> results = wflsim.Results(folder)
+    >>> sorted(results.legs["activity"].unique())
+    ['compute', 'receive', 'transmit']
+    """
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
@@ -151,7 +183,7 @@ class Results(FolderReader):
         return {row["policy"]: row for row in rows}
 
     def _repr_html_(self) -> str:
-        return str(self.summary.to_html(index=False, float_format="{:.4g}".format, escape=True))
+        return summary_html(self.summary)
 
     def __repr__(self) -> str:
         return f"Results({str(self.folder)!r})\n{self.summary.to_string(index=False, float_format='{:.4g}'.format)}"

@@ -23,11 +23,11 @@ TOGETHER = {"models": ("model", "train"), "datasets": ("data", "partition"), "ra
 
 
 class Entry(NamedTuple):
-    """One choice."""
+    """One thing to choose in a scenario: its name, and a line about it."""
 
     name: str
     what: str
-    """A line that says what it is."""
+    """What the choice means, in one line."""
     parameters: str
     """The keys that it takes, with their defaults."""
 
@@ -36,7 +36,7 @@ class Group(NamedTuple):
     """The choices at one key of a scenario; a block without variants has one."""
 
     key: str
-    """Dotted key."""
+    """Dotted key of the scenario, such as radio.path_loss."""
     example: str
     """The first choice as it is written in a scenario."""
     entries: list[Entry]

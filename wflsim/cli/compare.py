@@ -1,4 +1,4 @@
-"""`wflsim compare`."""
+"""`wflsim compare`: result folders side by side, with differences on common seeds."""
 
 from __future__ import annotations
 

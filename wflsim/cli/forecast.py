@@ -27,26 +27,26 @@ from wflsim.tune.question import candidate_taus, refuse_learning_keys, with_tau
 
 
 class Forecast(NamedTuple):
-    """The work of one command, at most."""
+    """The work that one command would do at most, and how long it would take."""
 
     regimes: int
     runs: int
-    """Every (regime, policy, seed), and tau where it is tuned."""
+    """Number of runs: every (regime, policy, seed), and every tau where it is tuned."""
     trainings: int
-    """Trained once, then replayed in every regime."""
+    """Number of trainings that are done once and replayed in every regime."""
     live: int
-    """Co-simulations: trained in their own world."""
+    """Number of runs that are trained in their own world."""
     held_runs: int
     """Runs and co-simulations that the store holds finished."""
     held_trainings: int
     """Trainings that the store holds to their end: to the target, the last round or divergence."""
     rounds: int
-    """To be trained, at most."""
+    """Number of rounds that are trained at most."""
     seconds: float
-    """On `workers` processes, at most."""
+    """Seconds that it takes at most, on `workers` processes."""
     workers: int
     rehearsed: int
-    """Regimes in which a round was rehearsed."""
+    """Number of regimes in which one round was computed to measure its time."""
     searched: bool = False
     """tau is searched in a range: the counts are those of the dearest search, and the largest that are possible."""
 
@@ -69,7 +69,7 @@ class _Work:
 
 
 def forecast_run(scenario: Scenario, stage: Stage) -> Forecast:
-    """Of `wflsim run`: a sweep finds finished runs in the store, a single regime only trainings."""
+    """The work of `wflsim run`: a sweep finds finished runs in the store, a single regime only trainings."""
     found = regimes(scenario)
     chosen = evenly([regime.scenario for regime in found])
     store, work = Store(), _Work()
@@ -154,13 +154,13 @@ def _add_live(work: _Work, runs: Sequence[Run], rates: Sequence[Rehearsed]) -> N
 
 
 def _add_training(work: _Work, train: int, carry: int, one: Rehearsed) -> None:
-    """`train`: rounds to be trained; `carry`: rounds to be replayed, in all regimes together."""
+    """Add a training to the work. `train`: rounds to be trained; `carry`: rounds to be replayed, in all regimes."""
     work.tasks.append((one.setup_s if train else 0.0) + train * one.train_s + carry * one.carry_s)
     work.rounds += train
 
 
 def _mean_rate(chosen: Sequence[Scenario], stage: Stage) -> Callable[[int], Rehearsed]:
-    """A policy's round in the mean over the regimes that are rehearsed."""
+    """Mean time of a policy's round over the regimes that are rehearsed."""
     rates = {
         policy: _mean([stage.rehearse(world, policy) for world in chosen if policy < len(world.policies)])
         for policy in range(max(len(world.policies) for world in chosen))
@@ -191,7 +191,7 @@ def _mean(rehearsed: Sequence[Rehearsed]) -> Rehearsed:
 
 
 def words(command: str, work: Forecast) -> str:
-    """One sentence for the terminal."""
+    """The forecast as one sentence."""
     parts, most = [], "at most " if work.searched else ""
     if work.trainings:
         replayed = f", each replayed in {work.regimes} regimes" if work.regimes > 1 else ""

@@ -1,4 +1,4 @@
-"""Ctrl-C."""
+"""What happens on Ctrl-C: the folder stays valid, and the exit code is 130."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def mode(scenario: Scenario, policy: Policy) -> str:
 
 
 def _fact(scenario: Scenario, policy: int, stage: Stage) -> dict[str, str]:
-    """The column of one policy, by row."""
+    """What is said about one policy: the text of each row of the table, by its heading."""
     found = stage.rehearse(scenario, policy)
     row = found.row
     run_s = found.setup_s + (found.train_s + found.carry_s) * scenario.stop.rounds

@@ -105,7 +105,7 @@ class PlainLines:
 
 
 def _is_other_work(before: Tick, now: Tick) -> bool:
-    """Whether counting has begun anew."""
+    """Whether the later tick counts something else than the earlier one, or counts anew."""
     return before.unit != now.unit or now.done < before.done
 
 

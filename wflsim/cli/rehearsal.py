@@ -24,17 +24,17 @@ class Rehearsed(NamedTuple):
     """What one round showed; wall-clock seconds on this machine."""
 
     row: RoundRow | None
-    """None: the world let no round begin."""
+    """Costs and accuracies of the round; None if the world let none begin."""
     reason: str
-    """Why it ended."""
+    """Why the rehearsal ended, in words of the loop."""
     setup_s: float
-    """To load the data and build the clients, once per training."""
+    """Seconds to load the data and build the clients, once per training."""
     train_s: float
-    """Of a round, with what the world adds where it must be trained in its own."""
+    """Seconds to train a round, with what the world adds where it must be trained in its own."""
     carry_s: float
-    """Of a round that is replayed in a world; 0 where replay is not exact."""
+    """Seconds to replay a round in a world; 0 where replay is not exact."""
     client_bytes: int = 0
-    """Bytes that a client may have to remember after it."""
+    """Bytes that a client may have to remember after the round."""
 
 
 class Stage:
@@ -44,7 +44,7 @@ class Stage:
         self._learners: dict[str, tuple[Learner, dict[str, Any], float]] = {}
 
     def learner(self, scenario: Scenario) -> tuple[Learner, float]:
-        """As it is before the first round, and the seconds it took to build."""
+        """The learner of a scenario as it is before the first round, and the seconds it took to build."""
         blocks = (scenario.data, scenario.partition, scenario.model, scenario.train)
         key = repr((*(block.model_dump(mode="json") for block in blocks), scenario.clients))
         if key not in self._learners:
@@ -56,7 +56,7 @@ class Stage:
         return made, setup_s
 
     def rehearse(self, scenario: Scenario, policy: int) -> Rehearsed:
-        """One round with the first seed."""
+        """Train one round of a policy with the first seed, and carry it through its world."""
         learner, setup_s = self.learner(scenario)
         seed, spec = scenario.seeds[0], scenario.policies[policy]
         rounds: list[FinishedRound] = []

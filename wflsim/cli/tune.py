@@ -1,4 +1,4 @@
-"""`wflsim tune`."""
+"""`wflsim tune`: parse the options, ask, and print the map and the answer."""
 
 from __future__ import annotations
 

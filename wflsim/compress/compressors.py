@@ -77,7 +77,8 @@ class Quantise(Compressor):
         rounded = rows.new_empty(rows.shape)
         for place, row, rng in zip(rounded, rows, rngs, strict=True):
             place.copy_(stochastic_round(row, self.bits, rng))
-        return rounded, self.bits * values + 2 * BITS_PER_VALUE * -(-values // BLOCK)
+        ends = 2 * BITS_PER_VALUE * -(-values // BLOCK)
+        return rounded, min(self.bits * values + ends, dense_bits(values))
 
     def omega(self, values: int) -> float:
         # A level is (high - low)/(2^bits - 1) <= sqrt(2) |block|/(2^bits - 1); rounding has at most its square/4.

@@ -26,7 +26,7 @@ class Keeper(Protocol):
         """Where traces are kept."""
 
     def key(self, run: Run) -> str:
-        """Name by which equal runs are one."""
+        """Name of a run; runs of the same name are computed once."""
 
     def group(self, run: Run) -> str:
         """Name of the group of runs that one process computes together."""

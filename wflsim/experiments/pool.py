@@ -29,7 +29,7 @@ Answers: TypeAlias = Iterator[tuple[int, Answer | Exception]]
 POOLS = ("local", "ray")
 ATTEMPTS = 2
 PARENT_CHECK_S = 0.5
-"""Seconds between two looks of a worker whether the process that started it is still there."""
+"""Seconds between two checks of a worker whether the process that started it is still there."""
 
 
 class Died(WflsimError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from wflsim.errors import ScenarioError
@@ -16,16 +17,19 @@ MAX_REGIMES = 100_000
 
 
 class Regime(NamedTuple):
-    """One choice of the swept keys."""
+    """One world of a sweep: the scenario with one choice of the swept keys."""
 
     number: int
     values: dict[str, str]
-    """Per key, the value as it was written."""
+    """Value of each swept key as it was written, for example "10 dB"."""
     scenario: Scenario
 
 
 def regimes(scenario: Scenario) -> list[Regime]:
-    """All of them, in the order of the file: the last key of a grid changes fastest. Without a sweep block, the one."""
+    """All regimes of a scenario, in the order of the file; the last key of a grid changes fastest.
+
+    Without a sweep block there is one, the scenario itself.
+    """
     plain = scenario.model_copy(update={"sweep": None, "tune": None})
     if scenario.sweep is None:
         return [Regime(0, {}, plain)]
@@ -34,7 +38,8 @@ def regimes(scenario: Scenario) -> list[Regime]:
         raise ScenarioError(f"sweep: {count} regimes are too many (at most {MAX_REGIMES}); sweep fewer values")
     document = plain.model_dump(mode="json")
     keys = scenario.sweep.keys
-    return [_regime(number, document, case, keys) for number, case in enumerate(_cases(scenario.sweep))]
+    folder = Path(scenario.sweep.folder or "")
+    return [_regime(number, document, case, keys, folder) for number, case in enumerate(_cases(scenario.sweep))]
 
 
 def _cases(spec: SweepSpec) -> Iterator[dict[str, Any]]:
@@ -52,13 +57,15 @@ def _count(spec: SweepSpec) -> int:
     return count
 
 
-def _regime(number: int, document: Mapping[str, Any], case: Mapping[str, Any], keys: tuple[str, ...]) -> Regime:
+def _regime(
+    number: int, document: Mapping[str, Any], case: Mapping[str, Any], keys: tuple[str, ...], folder: Path
+) -> Regime:
     data = deepcopy(dict(document))
     said = f"sweep, regime {number} ({', '.join(f'{key}={written(value)}' for key, value in case.items())})"
     for key, value in case.items():
         assign(data, key, deepcopy(value), said)
     values = {key: written(case[key]) if key in case else "" for key in keys}
-    return Regime(number, values, build(Source(said, data)))
+    return Regime(number, values, build(Source(said, data, folder=folder)))
 
 
 def written(value: Any) -> str:

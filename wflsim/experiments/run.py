@@ -35,8 +35,19 @@ def run(
 ) -> Results:
     """Run what is not yet there of a scenario, and return its tables. Killed and called again, it goes on.
 
-    A run that fails is tried twice and stops no other; the error comes when all others are finished. `say` is told
-    which finished runs are computed again because a file of theirs was damaged. `pool`: local processes, or ray.
+    `scenario`: whatever `wflsim.load` takes. `out`: the result folder, by default runs/NAME. `workers`: processes, by
+    default one per core. `fresh`: discard what is in the folder. `pool`: local processes, or ray. `say` is told which
+    finished runs are computed again because a file of theirs was damaged. A run that fails is tried twice and stops no
+    other; the error comes when all others are finished. Raises ScenarioError for what cannot be run, and for one with
+    a sweep (`run_sweep`); DataError if data are missing; StoreError if the folder cannot be used.
+
+    >>> import tempfile, wflsim
+    >>> results = wflsim.run({
+    ...     "name": "small", "clients": 4, "data": {"name": "digits"}, "partition": {"alpha": 0.5},
+    ...     "model": {"name": "linear"}, "policies": [{"name": "fedavg", "m": 2}], "stop": {"rounds": 3},
+    ... }, out=tempfile.mkdtemp() + "/small", workers=1)
+    >>> len(results.rounds), results.runs["status"].tolist()
+    (3, ['done'])
     """
     scenario = load(scenario)
     if scenario.sweep is not None:

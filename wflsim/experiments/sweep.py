@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pandas as pd
 
-from wflsim.analysis.tables import FACTS, over_seeds
+from wflsim.analysis.tables import FACTS, over_seeds, summary_html
 from wflsim.experiments.compute import Finished, compute
 from wflsim.experiments.keepers import InStore
 from wflsim.experiments.plan import Run, plan
@@ -23,11 +23,20 @@ from wflsim.results.store import Store
 from wflsim.scenario import Given, load, slug
 
 Watch = Callable[[Sequence[Run], Store], AbstractContextManager[Any]]
-"""Entered while the runs are computed: each is in the store as soon as it is finished, whoever computed it."""
+"""Makes a context that is entered while the runs are computed and may look into the store, where each run is as soon as
+it is finished."""
 
 
 class SweepResults:
-    """A sweep's folder as frames: `runs`, a line per regime, policy and seed; `summary`, per regime and policy."""
+    """A sweep as frames: `runs`, a line per regime, policy and seed; `summary`, per regime and policy.
+
+    `wflsim.run_sweep` returns one.
+
+    >>> import pandas as pd, wflsim
+    >>> runs = pd.DataFrame({"regime": [0], "policy": ["fedavg"], "status": ["failed"], "energy_j": [float("nan")]})
+    >>> wflsim.SweepResults("runs/none", runs, keys=[], has_target=False).failures["policy"].tolist()
+    ['fedavg']
+    """
 
     def __init__(self, folder: str | Path, runs: pd.DataFrame, keys: Sequence[str], has_target: bool) -> None:
         self.folder = Path(folder)
@@ -48,8 +57,11 @@ class SweepResults:
 
     @property
     def failures(self) -> pd.DataFrame:
-        """Runs without a result."""
+        """Lines of the runs that failed twice and have no result."""
         return self.runs[self.runs["status"] == "failed"]
+
+    def _repr_html_(self) -> str:
+        return summary_html(self.summary)
 
     def __repr__(self) -> str:
         table = self.summary.to_string(index=False, float_format="{:.4g}".format)
@@ -66,7 +78,17 @@ def run_sweep(
 ) -> SweepResults:
     """Compute every run of every regime. Finished runs are never computed again; killed and called again, it goes on.
 
-    A run that fails twice stops no other: it is a line with status "failed". `pool`: local processes, or ray.
+    Parameters as for `wflsim.run`; `watch` is entered while runs are computed. Returns the tables. A run that fails
+    twice stops no other: it is a line with status "failed". Raises ScenarioError, DataError or StoreError as `run`.
+
+    >>> import tempfile, wflsim
+    >>> sweep = wflsim.run_sweep({
+    ...     "name": "small", "clients": 4, "data": {"name": "digits"}, "partition": {"alpha": 0.5},
+    ...     "model": {"name": "linear"}, "policies": [{"name": "fedavg", "m": 2}], "stop": {"rounds": 3},
+    ...     "sweep": {"grid": {"radio.snr": ["0 dB", "10 dB"]}},
+    ... }, out=tempfile.mkdtemp() + "/small", workers=1)
+    >>> sweep.summary["radio.snr"].tolist(), len(sweep.failures)
+    (['0 dB', '10 dB'], 0)
     """
     scenario = load(scenario)
     found = regimes(scenario)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from wflsim.results.store import Store
 
 POLL_S = 0.5
-"""Seconds between two looks at what is finished."""
+"""Seconds between two counts of what is finished."""
 
 
 class Tick(NamedTuple):

@@ -51,6 +51,9 @@ class Chunk:
         self.coded = upload.coded
         self.forward_samples = [0] * len(clients)
         self.backward_samples = [0] * len(clients)
+        self.watched = False
+        """Whether the losses of all minibatches that are trained on are noted. A by-product of training: no work."""
+        self._losses: list[list[float]] = [[] for _ in clients]
         self._shards = shards
         self._gradients = gradients
         self._batches = batches
@@ -122,6 +125,7 @@ class Chunk:
             return self._whole(y, with_gradient=True)
         batch = self._metered(on, backward=True)
         gradients, losses = self._gradients.gradient(self._part(y), batch.x, batch.labels, batch.weight)
+        self._watch(batch, losses)
         return self._spread(gradients), self._spread(losses)
 
     def inputs(self, on: Batch) -> Tensor:
@@ -142,10 +146,23 @@ class Chunk:
     ) -> None:
         """y <- y - eta g(y) + pull (anchor - y) on a minibatch, in place."""
         batch, part = self._metered(on, backward=True), self._part(y)
+        if self.watched:  # the step itself keeps no losses
+            self._watch(batch, self._gradients.loss(part, batch.x, batch.labels, batch.weight))
         towards = anchor if anchor is None or anchor.ndim == 1 else self._part(anchor)
         self._gradients.descend(part, batch.x, batch.labels, batch.weight, Descent(eta, towards, pull))
         if part is not y:
             y[self._at_work.rows] = part
+
+    def loss_rms(self, row: int) -> float:
+        """Root mean square of the losses noted for the client in this row; 0 without any."""
+        noted = self._losses[row]
+        return float(np.sqrt(np.mean(np.square(noted)))) if noted else 0.0
+
+    def _watch(self, batch: Batch, losses: Tensor) -> None:
+        """Note the losses of minibatches that are trained on, where they are watched."""
+        if self.watched:
+            for row, loss in zip(batch.rows, losses.tolist(), strict=True):
+                self._losses[row].append(loss)
 
     def staged(self) -> Iterator[tuple[dict[str, Tensor], ...]]:
         """Client by client: what it assigned to memory, personal and scratch."""

@@ -52,6 +52,8 @@ class Result:
     """Rows to store as soon as the client has finished computing."""
     scratch: dict[str, Tensor]
     """Rows to store until the end of the round."""
+    loss_rms: float = 0.0
+    """Root mean square of the mean losses of the minibatches that the client trained on, where that is watched."""
 
     @property
     def nbytes(self) -> int:
@@ -103,8 +105,15 @@ class Learner:
         """[P] initial parameters, from a named stream of the seed."""
         return self._gradients.model.initial(self._seed).to(self._blank)
 
-    def run(self, ask: Ask, keys: Sequence[tuple[int, int]]) -> Done:
-        """Do the work of an Ask for its cohort; keys[i] names the stream of minibatches of the i-th client."""
+    def step_samples(self, client: int) -> int:
+        """Samples of one minibatch of the client."""
+        return min(self._spec.batch, self.samples[client])
+
+    def run(self, ask: Ask, keys: Sequence[tuple[int, int]], watch: bool = False) -> Done:
+        """Do the work of an Ask for its cohort; keys[i] names the stream of minibatches of the i-th client.
+
+        `watch`: note the losses of all minibatches that are trained on.
+        """
         # Plain ints: a stream is named by what its key looks like, and numpy's 3 looks different.
         names = [(int(client), *map(int, key)) for client, key in zip(ask.cohort, keys, strict=True)]
         down = self._payload("shared", names[:1]).encode(ask.shared)
@@ -122,6 +131,7 @@ class Learner:
                 self._blank,
                 upload,
             )
+            me.watched = watch
             with torch.no_grad():
                 sent = ask.work(me, **shared, **{name: rows[part] for name, rows in each.items()})
                 done = list(_results(me, upload.encode(_one_row_each(sent, len(me.clients))), shared))
@@ -183,7 +193,7 @@ class Learner:
         return {store: {name: dict(kept) for name, kept in rows.items()} for store, rows in self._stores.items()}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Take up what `snapshot` gave."""
+        """Go on from what `snapshot` gave."""
         self._stores = {
             store: {
                 name: {client: row.to(self._blank.device) for client, row in kept.items()}
@@ -252,4 +262,6 @@ def _results(me: Chunk, sent: Mapping[str, Any], given: dict[str, Any]) -> Itera
     values = {name: list(rows) for name, rows in _values(sent).items()}
     for i, (client, staged) in enumerate(zip(me.clients, me.staged(), strict=True)):
         items = {name: rows[i] for name, rows in values.items()}
-        yield Result(client, items, given, bits, me.forward_samples[i], me.backward_samples[i], *staged)
+        memory, personal, scratch = staged
+        work = me.forward_samples[i], me.backward_samples[i]
+        yield Result(client, items, given, bits, *work, memory, personal, scratch, me.loss_rms(i))

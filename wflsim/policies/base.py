@@ -1,21 +1,21 @@
 """What every policy is: a frozen object of hyper-parameters with a server half and a client half.
 
 A policy says what the server wants; the simulation decides how, when and whether it happens. `fedavg.py` is the
-shortest one; the equations of all are in docs/policies.md.
+shortest one; the equations of all are in docs/policies.md. How to write one of your own: docs/write_a_policy.md, and
+wflsim/testing/toy.py, which is complete and commented.
 
 All policies treat lost and late replies alike. Their weight goes to the replies received (`weighted`), server memories
 count the clients received (`total`), a client's memory changes only if its whole upload arrived, and a Gather without
 replies leaves the state as it is, although its time and energy are spent.
-Payloads may be compressed in both directions. What is remembered is computed from what was exchanged: the client uses
-`me.sent(y)`, which the server will see; the server uses `received(got, "w")`, which the clients have seen. A model that
-is sent whole is `me.sent(y, near=w)`: sparse compressors send its change from the received w.
+Both sides compute with what was exchanged after compression: the client with `me.sent(y)`, the server with
+`received(got, "w")`. A model sent whole is `me.sent(y, near=w)`: sparse compressors send its change from w.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,6 @@ State = TypeVar("State")
 Round = Generator[Request, Any, State]
 Rng = Callable[[str], np.random.Generator]
 """rng("snapshot") is the random stream for that purpose in this round."""
-
 Vector = NDArray[np.float64]
 """[N] one number per client, such as lambda or losses."""
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -58,10 +57,13 @@ class Policy(Spec):
     asynchronous: ClassVar[bool] = False
     """Whether it uses Send and Receive, so that its learning depends on the world and cannot be replayed."""
     decentralised: ClassVar[bool] = False
-    """Whether it has no server and uses Gossip: its state's `w` is [N, P], and the graph of peers is part of what is
-    learnt."""
+    """Whether it has no server and uses Gossip: its state's `w` is [N, P], and its learning depends on the graph."""
+    unequal_steps: ClassVar[bool] = False
+    """Whether its equations say what to do with clients that take different numbers of local steps; it then asks by
+    `Allot` how many each may take, and `server.compute_budget` can be used with it."""
     down: ClassVar[str] = ""
-    """What each participant is sent, phase by phase: `1v+1s / 1v` is a model vector and a scalar, then a vector."""
+    """What each participant is sent, phase by phase: `1v+1s / 1v` is a model vector and a scalar, then a vector; `1c`
+    is a vector that the policy compresses itself."""
     up: ClassVar[str] = ""
     """What each participant sends up, phase by phase."""
     phases: ClassVar[int]
@@ -96,8 +98,7 @@ class Policy(Spec):
 
     def model(self, x: Any, me: Me) -> Tensor:
         """Parameters that are evaluated: [P] for everybody, or a row for each client of `me`."""
-        w: Tensor = x.w
-        return w
+        return cast("Tensor", x.w)
 
 
 def received(got: Sequence[Reply], name: str) -> Any:

@@ -19,16 +19,13 @@ Not verified: the paper's own settings (mu = 6 is what a public reimplementation
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from wflsim.exchange import Me
-from wflsim.policies.base import Step
+from wflsim.policies.base import Step, Tensor
 from wflsim.policies.dsgd import DSGD
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 LARGEST_EXPONENT = 20.0
 """l / mu above this counts as this: exp(20) is half a billion already."""

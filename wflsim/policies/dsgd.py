@@ -14,18 +14,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from wflsim.exchange import Ask, Gossip, Me
-from wflsim.policies.base import Count, Policy, Rng, Round, Step
+from wflsim.policies.base import Count, Policy, Rng, Round, Step, Tensor
 from wflsim.policies.mixing import combine
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
 class State:
+    """What the nodes hold between two rounds; there is no server."""
+
     w: Tensor
     """[N, P]: theta_i, the model of each node."""
 

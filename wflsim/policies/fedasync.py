@@ -25,9 +25,9 @@ class State:
 
     w: Tensor
     t: int
-    """Server version."""
+    """Number of versions of the model so far."""
     busy: int
-    """Tasks under way."""
+    """Number of orders under way."""
 
 
 class AsynchronousPolicy(Policy):

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Literal
 
-from wflsim.exchange import Ask, Draw, Gather, Me, Reply, Weights
+from wflsim.exchange import Allot, Ask, Draw, Gather, Me, Reply, Weights
 from wflsim.policies.base import ModelAndCounts, Rng, Round, Step, Tensor, average_models, received
 from wflsim.policies.sampling import shares
 from wflsim.policies.work import UnequalWork
@@ -43,8 +43,8 @@ class FedAvg(UnequalWork):
         D, a = yield Draw(self.m or len(x.d))
         if self.weights == "data":
             a = shares(D, x.d)
-        work = partial(self.local_steps, tau=self.allotted(D, len(x.d), rng))
-        got = yield Gather([Ask(D, work, shared={"w": x.w}, models_up=1)])
+        tau = yield Allot(self.allotted(D, len(x.d), rng))
+        got = yield Gather([Ask([*tau], partial(self.local_steps, tau=tau), shared={"w": x.w}, models_up=1)])
         return got, a
 
     def local_steps(self, me: Me, w: Tensor, tau: Mapping[int, int]) -> Mapping[str, Tensor]:

@@ -22,7 +22,7 @@ class State(ModelAndCounts):
     """What the server remembers: FedAvg's state and its momentum."""
 
     v: Tensor
-    """Momentum."""
+    """Momentum of the server: decayed sum of the mean updates."""
 
 
 class FedAvgM(FedAvg):

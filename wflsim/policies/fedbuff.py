@@ -25,12 +25,12 @@ class State:
 
     w: Tensor
     t: int
-    """Server version."""
+    """Number of versions of the model so far."""
     buffer: Tensor
     n: int
-    """Updates in the buffer."""
+    """Number of updates in the buffer."""
     busy: int
-    """Tasks under way."""
+    """Number of orders under way."""
 
 
 class FedBuff(AsynchronousPolicy):

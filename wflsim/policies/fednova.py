@@ -20,7 +20,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from wflsim.exchange import Ask, Draw, Gather, Me
+from wflsim.exchange import Allot, Ask, Draw, Gather, Me
 from wflsim.policies.base import Coefficient, ModelAndCounts, Rng, Round, Step, Tensor, weighted
 from wflsim.policies.sampling import shares
 from wflsim.policies.work import UnequalWork
@@ -61,8 +61,8 @@ class FedNova(UnequalWork):
         D, p = yield Draw(self.m or len(x.d))
         if self.weights == "data":
             p = shares(D, x.d)
-        work = partial(self.local_steps, tau=self.allotted(D, len(x.d), rng))
-        got = yield Gather([Ask(D, work, shared={"w": x.w}, models_up=1)])
+        tau = yield Allot(self.allotted(D, len(x.d), rng))
+        got = yield Gather([Ask([*tau], partial(self.local_steps, tau=tau), shared={"w": x.w}, models_up=1)])
         if not got:
             return x
         tau_eff = weighted(x.w.new_zeros(()), got, "tau", p)

@@ -25,7 +25,7 @@ class State(ModelAndCounts):
     m: Tensor
     """First moment of the updates."""
     v: Tensor
-    """Second moment of each entry."""
+    """Second moment of each entry of the updates."""
 
 
 class FedAdagrad(FedAvg):
@@ -39,7 +39,7 @@ class FedAdagrad(FedAvg):
     b1: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Decay of the first moment; 0: no momentum."""
     eps: Annotated[float, Field(gt=0, le=1e3)] = 1e-3
-    """Adaptivity: the larger, the less the steps of the entries differ."""
+    """Adaptivity eps (the paper's tau): the larger, the less the step sizes of the entries differ."""
     v_0: Coefficient = 1e-6
     """Second moment before the first round."""
 
@@ -57,7 +57,7 @@ class FedAdagrad(FedAvg):
         return replace(x, w=x.w + self.eta_g * m / (v.sqrt() + self.eps), m=m, v=v)                # line 15
 
     def second_moment(self, v: Tensor, squares: Tensor) -> Tensor:
-        """v after a round with this delta^2."""
+        """Second moment v after a round with these squares of the mean update."""
         return v + squares                                                                         # line 12
 
 

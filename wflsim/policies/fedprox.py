@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Literal
 
-from wflsim.exchange import Ask, Draw, Gather, Me
+from wflsim.exchange import Allot, Ask, Draw, Gather, Me
 from wflsim.policies.base import Coefficient, ModelAndCounts, Rng, Round, Step, Tensor, average_models, received
 from wflsim.policies.sampling import shares
 from wflsim.policies.work import UnequalWork
@@ -40,8 +40,8 @@ class FedProx(UnequalWork):
         D, a = yield Draw(self.m or len(x.d), by=x.d if self.sampling == "data" else None)
         if self.weights == "data":
             a = shares(D, x.d)
-        work = partial(self.local_steps, tau=self.allotted(D, len(x.d), rng))
-        got = yield Gather([Ask(D, work, shared={"w": x.w}, models_up=1)])
+        tau = yield Allot(self.allotted(D, len(x.d), rng))
+        got = yield Gather([Ask([*tau], partial(self.local_steps, tau=tau), shared={"w": x.w}, models_up=1)])
         if not got:
             return x
         return replace(x, w=average_models(received(got, "w"), got, "y", a))

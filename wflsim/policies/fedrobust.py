@@ -18,13 +18,10 @@ transposed. m < N, of which the paper does not speak.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, ModelAndCounts, Policy, Rng, Round, Step, average_models, received
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from wflsim.policies.base import Coefficient, ModelAndCounts, Policy, Rng, Round, Step, Tensor, average_models, received
 
 
 class FedRobust(Policy):

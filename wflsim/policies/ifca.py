@@ -15,21 +15,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, weighted
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, Tensor, weighted
 
 
 @dataclass(frozen=True)
 class State:
+    """What the server remembers: a model for each cluster, and which client joined which."""
+
     w: Tensor
     """[k, P]: the model theta_j of each cluster."""
     cluster: NDArray[np.int64]

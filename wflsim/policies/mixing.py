@@ -8,15 +8,10 @@ sum to 1 but its columns do not, and mixing moves the mean.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from wflsim.exchange import Met
-from wflsim.policies.base import Vector
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from wflsim.policies.base import Tensor, Vector
 
 
 def metropolis(met: Met, nodes: int) -> Vector:

@@ -62,15 +62,15 @@ def _wrong(found: type[Any]) -> str | None:
         return f"is built in; write name: {found.model_fields['name'].default}"
     if missing := [name for name in ("paper", "down", "up") if not getattr(found, name, "")]:
         return f"does not say its {' and '.join(missing)}: write into the class, for example, up: ClassVar[str] = '1v'"
-    if missing := [name for name in ("start", "round") if getattr(found, name) is getattr(Policy, name)]:
-        return f"has no method {' and no method '.join(missing)}, which every policy needs"
+    if found.round is Policy.round:
+        return "has no method round, which every policy needs"
     for payload in (found.down, found.up):
         if not _PAYLOAD.fullmatch(payload):
             return f"sends {payload!r}; write the model vectors and scalars of each phase, such as 1v+1s / 1v"
     return None
 
 
-_PAYLOAD = re.compile(r"\w+[vs](\+\w+[vs])*( / \w+[vs](\+\w+[vs])*)*")
+_PAYLOAD = re.compile(r"\w+[vsc](\+\w+[vsc])*( / \w+[vsc](\+\w+[vsc])*)*")
 DOOR = Door("policy", "wflsim.policies", Policy, tuple(BUILTIN), _wrong)
 
 if TYPE_CHECKING:

@@ -18,17 +18,14 @@ Deviations: none known; the body of the paper was not at hand, and the equations
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
 from wflsim.compress.compressors import AnyCompressor, Compressor, Dithering, TopK
 from wflsim.exchange import Ask, Coded, Draw, Gather, Me
-from wflsim.policies.base import Policy, Rng, Round, Step, received, total, weighted
+from wflsim.policies.base import Policy, Rng, Round, Step, Tensor, received, total, weighted
 from wflsim.policies.scaffold import State
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Part = Annotated[float, Field(gt=0, le=1)]
 

@@ -1,16 +1,18 @@
 """Unequal work: clients of one round that take different numbers of local steps.
 
-    tau = self.allotted(D, len(x.d), rng)
-    got = yield Gather([Ask(D, partial(self.local_steps, tau=tau), ...)])           # the server's half
+    tau = yield Allot(self.allotted(D, len(x.d), rng))                              # the server's half
+    got = yield Gather([Ask([*tau], partial(self.local_steps, tau=tau), ...)])
     for _ in me.steps([tau[i] for i in me.clients], y):                             # the client's half
 
-A client counts its own steps: their number costs no bits, unless the policy sends it up.
+A client counts its own steps: their number costs no bits, unless the policy sends it up. Where the world limits the
+time of computing (`server.compute_budget`), `Allot` is answered by fewer steps, and without the clients for whom none
+fits: they take no part, and their weights go to the others as those of lost replies do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import model_validator
 
@@ -19,6 +21,8 @@ from wflsim.policies.base import Count, Policy, Rng
 
 class UnequalWork(Policy):
     """A policy whose equations say what to do when clients take different numbers of local steps."""
+
+    unequal_steps: ClassVar[bool] = True
 
     tau_min: Count | None = None
     """Fewest local steps. Each client's number is drawn uniformly from tau_min..tau, anew in every round; none: tau for

@@ -33,7 +33,7 @@ class Style(NamedTuple):
     """How one policy of one folder is drawn, everywhere."""
 
     colour: int
-    """Position in POLICIES."""
+    """Number of the colour in POLICIES."""
     variant: int
     """Dash and marker: which folder it is from, and which round through the colours."""
 

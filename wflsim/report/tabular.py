@@ -49,7 +49,7 @@ class Entry:
     """One entry of a table."""
 
     text: str
-    """What is read."""
+    """Text of the entry as a reader sees it."""
     value: float | str
     """What is sorted by, and what a CSV file holds."""
     range: str = ""

@@ -25,11 +25,11 @@ from wflsim.scenario import Scenario
 from wflsim.world.spec import graph_of
 
 PACKAGE = Path(__file__).parents[1]
-LEARNING = ("learning", "compress", "exchange.py", "rng.py", "simulation/loop.py", "simulation/training.py")
+LEARNING = ("learning", "compress", "exchange.py", "wire.py", "rng.py", "simulation/loop.py", "simulation/training.py")
 """Packages and modules whose code decides what is learnt, beside the policy's own."""
 CARRYING = (
-    "world", "simulation", "exchange.py", "rng.py", "records.py", "target.py", "analysis/tables.py", "analysis/legs.py",
-    "experiments/cached.py", "experiments/keepers.py",
+    "world", "simulation", "exchange.py", "wire.py", "rng.py", "records.py", "target.py", "analysis/tables.py",
+    "analysis/legs.py", "experiments/cached.py", "experiments/keepers.py",
 )  # fmt: skip
 """Packages and modules whose code decides what a run costs and when it ends."""
 POLICY_PACKAGE = "wflsim.policies"
@@ -70,7 +70,7 @@ def brought_code(scenario: Scenario, policy: int) -> dict[str, str]:
 
 
 def learning_digest(scenario: Scenario, policy: int, seed: int) -> str:
-    """The address of a trace."""
+    """Digest of everything that can change the learning: the address of a trace in the store."""
     return digest(learning_key(scenario, policy, seed))
 
 
@@ -83,13 +83,13 @@ def run_digest(learning: str, scenario: Scenario) -> str:
 
 
 def digest(value: Any) -> str:
-    """Of anything JSON can say."""
+    """Digest of a value that can be written as JSON."""
     return blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 @lru_cache
 def _device(wanted: str) -> str:
-    """What `auto` means here. Only torch knows, so only then is it asked."""
+    """The device that trains: what `auto` means on this machine, for which torch is imported only if need be."""
     if wanted != "auto":
         return wanted
     import torch
@@ -153,5 +153,5 @@ def _of_file(path: Path) -> str:
 
 @lru_cache(maxsize=4096)
 def _of_content(path: Path, changed_ns: int, size: int) -> str:
-    """Read once per process and version of the file."""
+    """Digest of a file's content, read once per process and version of the file."""
     return blake2b(path.read_bytes(), digest_size=16).hexdigest()

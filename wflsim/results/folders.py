@@ -14,13 +14,15 @@ from typing import Any, NamedTuple
 
 from wflsim.errors import StoreError
 from wflsim.files import Damaged, Mark, read_sealed, verify, write, write_sealed
-from wflsim.records import TABLES, TRACE
+from wflsim.records import TABLES, TRACE, ClientRow
 
 ABOUT, SCENARIO, STATUS = "run.json", "scenario.yaml", "status.json"
 RUNS_TABLE = "runs.csv"
 """The table of a run or sweep folder with a line per run."""
 FORMER_RUNS_TABLE = "cells.csv"
 """Its name in the folder of a sweep that was made before version 0.2."""
+LATER = (*ClientRow._field_defaults, "peer")
+"""Columns that clients.csv and legs.csv did not have in the first versions."""
 ENDED = ("done", "diverged")
 AGAIN = "call the same wflsim command again, it makes this anew and keeps what is whole"
 
@@ -124,6 +126,8 @@ def _column(path: Path) -> list[int]:
     """The first column of a table, the round; `Damaged` unless every line has all its fields."""
     fields = columns_of(path.name)
     header, *lines = _lines(path) or [b""]
+    if header.count(b",") < len(fields) - 1:
+        fields = [field for field in fields if field not in LATER]
     if header.decode("utf-8", "replace") != ",".join(fields):
         raise Damaged(f"{path} is damaged: it does not begin with its header")
     if any(line.count(b",") != len(fields) - 1 for line in lines):

@@ -42,7 +42,7 @@ class FolderReader:
             raise StoreError(f"{self.folder} is not a folder")
         self.about, self.marks = self._open()
         self.kind = str(self.about.get("kind", "run"))
-        """run, sweep or tune."""
+        """Kind of the folder: run, sweep or tune."""
         self.scenario = self._read_scenario()
         self.labels = self._read_labels()
         """Labels of the policies, in the scenario's order."""

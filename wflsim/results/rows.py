@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from wflsim.errors import StoreError
-from wflsim.results.folders import AGAIN, columns_of
+from wflsim.records import TABLES
+from wflsim.results.folders import AGAIN, LATER, columns_of
 
 TEXT = {"activity", "outcome"}
 """Columns that hold words; all others hold numbers or nothing."""
 MAY_BE_EMPTY = {
-    "average", "worst", "std", "worst10", "jain", "loss", "accuracy", "lam", "cluster", "since", "snr_db", "rate_bps",
-}  # fmt: skip
+    name for row in TABLES.values() for name, kind in get_type_hints(row).items() if type(None) in get_args(kind)
+}
 """Columns of numbers in which nothing stands where there is nothing to say."""
 INTEGERS = ("round", "client", "phase")
 HUGE = 1e30
@@ -29,7 +31,7 @@ def read_rows(path: Path) -> pd.DataFrame:
     """A table that was verified or checked; StoreError with the cure if it is not one, or holds no numbers."""
     fields = columns_of(path.name)
     try:
-        frame = pd.read_csv(path)
+        frame = _with_later_columns(pd.read_csv(path), fields)
     except (OSError, ValueError) as error:
         raise StoreError(f"{path} cannot be read as a table ({str(error).strip().splitlines()[0]}); {AGAIN}") from error
     if absent := [column for column in fields if column not in frame.columns]:
@@ -43,13 +45,22 @@ def read_rows(path: Path) -> pd.DataFrame:
 def read_whole_rows(path: Path, fields: Sequence[str]) -> tuple[pd.DataFrame, int]:
     """The rows of a table that have all they need, and how many do not. OSError or ValueError if it is no table."""
     try:
-        frame = pd.read_csv(path, usecols=list(fields))
+        frame = pd.read_csv(path)
     except pd.errors.ParserError:
         # a line with too many fields: two writers, or a torn page. What follows it may still be good.
-        frame = pd.read_csv(path, usecols=list(fields), on_bad_lines="skip")
+        frame = pd.read_csv(path, on_bad_lines="skip")
+    frame = _with_later_columns(frame, fields)
+    if absent := [field for field in fields if field not in frame.columns]:
+        raise ValueError(f"no column {', '.join(absent)}")
+    frame = frame[list(fields)]
     whole = _whole(frame, fields)
     kept = frame if whole.all() else frame[whole].reset_index(drop=True)
     return kept.astype({field: int for field in INTEGERS if field in fields}), int((~whole).sum())
+
+
+def _with_later_columns(frame: pd.DataFrame, fields: Sequence[str]) -> pd.DataFrame:
+    """The table with empty columns where its version of wflsim did not have them yet."""
+    return frame.assign(**{name: np.nan for name in LATER if name in fields and name not in frame.columns})
 
 
 def _whole(frame: pd.DataFrame, fields: Sequence[str]) -> NDArray[np.bool_]:

@@ -53,7 +53,7 @@ class Stored(NamedTuple):
     what: str
     rounds: int
     size: int
-    """Bytes."""
+    """Size in bytes."""
     age_s: float
     """Seconds since it was last written to."""
     path: Path

@@ -29,7 +29,22 @@ Given = Scenario | str | os.PathLike[str] | Mapping[str, Any]
 
 
 def load(given: Given, overrides: Sequence[str] = ()) -> Scenario:
-    """The scenario in a file or a mapping, with `key.path=value` overrides applied before validation."""
+    """Read and check a scenario: the name of a YAML file, a mapping of its keys, or one that is loaded already.
+
+    `overrides` are `key.path=value` texts as after --set, applied before validation. Returns a frozen `Scenario` in SI
+    units. Raises ScenarioError with every finding: where, what was given, what is allowed.
+
+    >>> import wflsim
+    >>> scenario = wflsim.load({
+    ...     "name": "small", "clients": 4, "data": {"name": "digits"}, "partition": {"alpha": 0.5},
+    ...     "model": {"name": "linear"}, "policies": [{"name": "fedavg", "m": 2}], "stop": {"rounds": 3},
+    ... }, ["radio.bandwidth=180 kHz"])
+    >>> scenario.radio.bandwidth
+    180000.0
+    >>> wflsim.load(scenario, ["clients=0"])
+    Traceback (most recent call last):
+    wflsim.errors.ScenarioError: scenario: clients: got 0; must be a whole number, at least 1 and at most 1000000
+    """
     if isinstance(overrides, str):
         raise ScenarioError(f"overrides must be a list such as ['radio.snr=5 dB'], got the text {overrides[:60]!r}")
     if isinstance(given, Scenario):
@@ -53,7 +68,7 @@ def build(source: Source, overrides: Sequence[str] = ()) -> Scenario:
     """A validated scenario; every finding at once, as one ScenarioError."""
     for override in overrides:
         _apply(source, override)
-    token = BASE.set(Path(source.name).parent)
+    token = BASE.set(Path(source.name).parent if source.folder is None else source.folder)
     try:
         return Scenario.model_validate(source.data)
     except ValidationError as error:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from wflsim.spec import Spec
+from wflsim.spec import BASE, Spec
 from wflsim.units import Joules, Seconds, Share
 
 Objective = Literal["energy", "time", "cost"]
@@ -28,6 +29,24 @@ class SweepSpec(Spec):
     """Dotted keys, each with equally many values; the n-th values together are a regime."""
     list: Annotated[tuple[dict[Key, Any], ...], Field(max_length=10_000)] = ()
     """Regimes one by one, each a table of dotted keys with their values."""
+    folder: str | None = None
+    """Folder in which files that swept values name are looked for; null: that of the scenario file."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _settle_the_folder(cls, given: Any) -> Any:
+        """Settle the folder while the scenario is read, if a swept value names a file: who reads the copy of the
+        scenario in a result folder, or calls from another working directory, must find the same file."""
+        if not isinstance(given, dict):
+            return given
+        asked = given.get("folder")
+        if asked is None and not any(_names_a_file(given.get(kind)) for kind in ("grid", "zip", "list")):
+            return given
+        if isinstance(asked, str) and "\0" in asked:
+            raise ValueError("folder: must be the name of a folder; remove the NUL character from it")
+        if asked is None or isinstance(asked, str):
+            return {**given, "folder": str((BASE.get() / (asked or "")).resolve())}
+        return given  # what is no text is refused at its own key
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
@@ -49,6 +68,15 @@ class SweepSpec(Spec):
     def keys(self) -> tuple[str, ...]:
         """Every key that some regime changes."""
         return tuple(dict.fromkeys([*self.grid, *self.zip, *(key for case in self.list for key in case)]))
+
+
+def _names_a_file(given: Any) -> bool:
+    """Whether some text in it looks like the name of a file (snr.csv, traces/snr) or of a class in one (models:Net)."""
+    if isinstance(given, dict):
+        return any(map(_names_a_file, given.values()))
+    if isinstance(given, list | tuple):
+        return any(map(_names_a_file, given))
+    return isinstance(given, str) and bool(re.search(r"\.[A-Za-z]\w*$|^[^\d+.-].*/|^\.\.?/|:", given))
 
 
 class CostSpec(Spec):

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from wflsim.compress.compressors import Sparse
 from wflsim.errors import ScenarioError
 from wflsim.learning.data.partition import PartitionSpec
 from wflsim.learning.data.sets import DataSpec
@@ -24,7 +25,18 @@ SEEDS = "a number of seeds from 1 to 10000, or a list of so many different seeds
 
 
 class Scenario(WorldSpec):
-    """One experiment: how many clients, what they learn, behind which radio, under which policies."""
+    """One experiment: how many clients, what they learn, behind which radio, under which policies.
+
+    Made by `wflsim.load`, frozen, in SI units; its keys are attributes. `labels` are the policies' names in tables.
+
+    >>> import wflsim
+    >>> scenario = wflsim.load({
+    ...     "name": "small", "clients": 4, "seeds": 2, "data": {"name": "digits"}, "partition": {"alpha": 0.5},
+    ...     "model": {"name": "linear"}, "policies": [{"name": "fedavg", "m": 2}], "stop": {"rounds": 3},
+    ... })
+    >>> scenario.seeds, scenario.labels, scenario.stop.rounds
+    ((0, 1), ['fedavg'], 3)
+    """
 
     name: Annotated[str, Field(min_length=1, max_length=80)]
     """Name of the scenario, in tables and in the name of its run folder."""
@@ -75,17 +87,27 @@ class Scenario(WorldSpec):
         for i, (policy, label) in enumerate(zip(self.policies, self.labels, strict=True)):
             if (policy.m or 0) > self.clients:
                 findings.append((("policies", i, "m"), f"draws {policy.m} of only {self.clients} clients"))
+            if policy.asynchronous and self.server.selector == "fedcs":
+                words = f"fedcs plans phases, and {label} is asynchronous and has none; choose another selector"
+                findings.append((("server", "selector"), words))
             for key in ("scheme", "sampling"):
                 default = getattr(type(policy).model_fields.get(key), "default", None)
                 if getattr(policy, key, default) != default and (chooser := self.server.chooser):
                     words = f"has no effect: {chooser} chooses the cohort, with equal weights; remove one of the two"
                     findings.append((("policies", i, key), words))
+            if self.server.compute_budget is not None and not policy.unequal_steps:
+                words = f"gives clients different numbers of local steps, but the equations of {label} have one for all"
+                cure = "remove the key, or choose fedavg, fedprox or fednova"
+                findings.append((("server", "compute_budget"), f"{words}; {cure}"))
             if label in self.labels[:i]:
                 cure = f"give each a label of its own, e.g. label: {label}-2"
                 findings.append((("policies", i), f"two policies are called {label!r}; {cure}"))
         if self.model.name == "resnet18_last" and getattr(self.data, "standardise", False):
             findings.append((("data", "standardise"), "resnet18_last scales its pixels itself; remove one of the two"))
         if any(policy.decentralised for policy in self.policies):
+            if isinstance(self.train.compress.up, Sparse):
+                words = "would set most values to zero: peers send models whole; use quantise, dithering or identity"
+                findings.append((("train", "compress", "up"), words))
             try:
                 for seed in self.seeds:
                     graph_of(self, self.clients, seed)

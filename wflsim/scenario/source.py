@@ -54,6 +54,8 @@ class Source:
     lines: dict[Path_, int] = field(default_factory=dict)
     overridden: set[Path_] = field(default_factory=set)
     """Key paths that the command line has set."""
+    folder: Path | None = None
+    """Folder in which files that the document names are looked for; None: that of `name`."""
 
     def where(self, path: Path_) -> str:
         """`file:line` of the longest part of the path that was written there, or `--set`."""
@@ -83,7 +85,7 @@ def read(path: Path) -> Source:
 
 
 def parse(text: str, name: str) -> Source:
-    """The document in a string."""
+    """Read YAML text into plain values; `name` is what error messages call it."""
     try:
         root = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:

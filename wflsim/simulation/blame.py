@@ -5,6 +5,8 @@ Built-in policies are held to the same rules by tests. One of a user's own meets
 
 from __future__ import annotations
 
+import ctypes
+import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -25,6 +27,8 @@ MOST_REQUESTS = 1000
 """Requests of one round of a policy that waits for its clients; none needs more than a handful."""
 MOST_WHILE_BUSY = 1_000_000
 """Requests of one round of an asynchronous policy."""
+PATIENCE_S = 600.0
+"""Wall-clock seconds for which the server half of a user's policy may compute between two requests."""
 PLAIN = (torch.Tensor, np.ndarray, bool, int, float, str, type(None))
 
 
@@ -60,6 +64,30 @@ def blamed(policy: Policy, doing: str, at: Callable[[], Any]) -> Iterator[None]:
         if origin is None:  # ours have tests; a traceback tells more
             raise
         raise PolicyError(f"{where(error, origin.files) or place(at())}: in {doing}: {said(error)}") from error
+
+
+class NeverEnds(Exception):
+    """Raised inside a policy that computes for ever."""
+
+    def __str__(self) -> str:
+        return f"the server half has computed for {PATIENCE_S:g} s without a request; let it ask or return the state"
+
+
+@contextmanager
+def limited(policy: Policy) -> Iterator[None]:
+    """Interrupt a user's policy that computes for ever: an exception is raised where it stands."""
+    if origin_of(policy) is None:
+        yield
+        return
+    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    thread = ctypes.c_ulong(threading.get_ident())
+    timer = threading.Timer(PATIENCE_S, raise_in, (thread, ctypes.py_object(NeverEnds)))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def begin(policy: Policy, state: Any, s: int, rng: Rng) -> Generator[Request, Any, Any]:

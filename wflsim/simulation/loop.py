@@ -17,14 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wflsim.errors import Exhausted, ReplayRefused
-from wflsim.exchange import Draw, Edges, Neighbours, Order, Outcome, Until, Weights
+from wflsim.exchange import Draw, Edges, Order, Outcome, Until, Weights
 from wflsim.learning.metrics import metrics
 from wflsim.policies.sampling import pick
-from wflsim.records import ClientRow, Evaluation, FinishedRound, Leg, RoundRow, Step, TraceRound
+from wflsim.records import (
+    Allotment,
+    ClientRow,
+    Evaluation,
+    FinishedRound,
+    Leg,
+    Neighbours,
+    Reports,
+    RoundRow,
+    Step,
+    TraceRound,
+)
 from wflsim.rng import stream
 from wflsim.world.access.graph import ring
 
-Demand = Draw | Neighbours | Step
+Demand = Draw | Allotment | Neighbours | Reports | Step
 Flow = Generator[Demand, Any, Evaluation | None]
 
 
@@ -36,8 +47,8 @@ class Demands(Protocol):
     """What the server wants, one round at a time: by training, or by a trace."""
 
     def round(self, s: int) -> Flow:
-        """Round s: yields questions (Draw, Neighbours) and Steps, resumes with their answers, returns the evaluation
-        after it, if any."""
+        """Round s: yields Steps and questions (Draw, Allotment, Neighbours, Reports), resumes with their answers, and
+        returns the evaluation after it, if any."""
 
 
 class Carrier(Protocol):
@@ -45,10 +56,15 @@ class Carrier(Protocol):
 
     @property
     def now_s(self) -> float: ...
+    @property
+    def reports(self) -> bool: ...
+    @property
+    def planned_s(self) -> float | None: ...
     def eligible(self) -> list[int]: ...
     def select(
         self, draw: Draw, race: NDArray[np.float64], eligible: list[int]
     ) -> tuple[list[int], Weights] | None: ...
+    def allot(self, asked: Allotment) -> dict[int, int]: ...
     def gather(self, orders: Sequence[Order], until: Until | None) -> list[Outcome]: ...
     def send(self, orders: Sequence[Order]) -> None: ...
     def receive(self) -> Outcome: ...
@@ -62,6 +78,8 @@ class Instant:
     """A carrier without time: everybody is there, everything arrives at once."""
 
     now_s = 0.0
+    reports = False
+    planned_s = None
 
     def __init__(self, clients: int, edges: Edges | None = None) -> None:
         """`edges`: the graph of peers, where a policy has no server; None: a ring."""
@@ -73,6 +91,9 @@ class Instant:
 
     def select(self, draw: Draw, race: NDArray[np.float64], eligible: list[int]) -> None:
         return None
+
+    def allot(self, asked: Allotment) -> dict[int, int]:
+        return dict(asked.steps)
 
     def gather(self, orders: Sequence[Order], until: Until | None) -> list[Outcome]:
         return [Outcome(order.client, "delivered", computed=True) for order in orders]
@@ -128,8 +149,14 @@ def drive(
                     answer = select(demand, carrier, clients, seed, s, draws)
                     draws += 1
                     continue
+                if isinstance(demand, Allotment):
+                    answer = carrier.allot(demand)
+                    continue
                 if isinstance(demand, Neighbours):
                     answer = carrier.neighbours()
+                    continue
+                if isinstance(demand, Reports):
+                    answer = carrier.reports
                     continue
                 steps.append(demand)
                 answer = carry(demand, carrier)
@@ -142,6 +169,7 @@ def drive(
         carrier.end_round()
         legs = carrier.take_legs()
         row = round_row(s, start_s, carrier.now_s, steps, delivered, legs, evaluation)
+        row = row._replace(planned_s=carrier.planned_s)
         sink(FinishedRound(TraceRound(s, steps, evaluation), row, client_rows(s, evaluation), legs))
         # A round in which the last client died was not finished, but it was paid for.
         verdict = exhausted or stop(row)

@@ -39,12 +39,12 @@ class Target(Spec):
         return self
 
     def watch(self) -> Watch:
-        """A fresh observer of one run."""
+        """A new `Watch` of this target, for one run."""
         return Watch(self.accuracy, self.hold, self.window)
 
 
 class StopSpec(Spec):
-    """The first rule that applies ends the run."""
+    """When a run ends: the first of these rules that applies."""
 
     rounds: Annotated[int, Field(ge=1, le=1_000_000)]
     """Number of rounds after which a run ends at the latest."""

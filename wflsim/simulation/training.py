@@ -15,6 +15,7 @@ import torch
 from wflsim.errors import Diverged, PolicyError
 from wflsim.exchange import (
     BITS_PER_VALUE,
+    Allot,
     Ask,
     Draw,
     Edges,
@@ -22,7 +23,6 @@ from wflsim.exchange import (
     Gossip,
     Lost,
     Met,
-    Neighbours,
     Order,
     Outcome,
     Receive,
@@ -34,9 +34,9 @@ from wflsim.learning.clients import FEWER
 from wflsim.learning.learner import Learner, Result
 from wflsim.learning.machine import memory_errors_in_words
 from wflsim.policies.base import Policy
-from wflsim.records import Evaluation, Step
+from wflsim.records import Allotment, Evaluation, Neighbours, Reports, Step
 from wflsim.rng import stream
-from wflsim.simulation.blame import begin, blamed, called, check_asked, check_request, check_state
+from wflsim.simulation.blame import begin, blamed, called, check_asked, check_request, check_state, limited
 from wflsim.simulation.loop import Flow
 
 
@@ -70,16 +70,20 @@ class Training:
         phase = asked = 0
         for requests in count(1):
             try:
-                request = flow.send(answer)
+                with limited(self.policy):
+                    request = flow.send(answer)
             except StopIteration as done:
                 check_asked(self.policy, s, asked)
                 check_state(self.policy, done.value, self.state)
                 self.state = done.value
                 break
             check_request(self.policy, flow, request, requests)
-            asked += not isinstance(request, Draw)
+            asked += not isinstance(request, Draw | Allot)
             if isinstance(request, Draw):
                 answer = yield request
+            elif isinstance(request, Allot):
+                samples = {client: self.learner.step_samples(client) for client in request.steps}
+                answer = yield Allotment(s, phase, request.steps, samples)
             elif isinstance(request, Gather):
                 answer = yield from self._gather(request, s, phase)
                 phase += 1
@@ -96,17 +100,16 @@ class Training:
         self._refuse_infinities()
         return self._evaluation() if (s + 1) % self.evaluate_every == 0 else None
 
-    def _gather(self, gather: Gather, s: int, phase: int) -> Generator[Step, list[Outcome], list[Reply]]:
+    def _gather(self, gather: Gather, s: int, phase: int) -> Generator[Reports | Step, Any, list[Reply]]:
+        reports: bool = yield Reports()
         orders: list[Order] = []
         results: list[Result] = []
         for number, ask in enumerate(gather.asks):
-            asked, done = self._run(ask, [(s, phase)] * len(ask.cohort), s, phase, number)
+            asked, done = self._run(ask, [(s, phase)] * len(ask.cohort), s, phase, number, reports)
             orders += asked
             results += done
         if len({order.client for order in orders}) < len(orders):
             raise PolicyError(f"{called(self.policy)}: one Gather asks a client twice; it serves one order at a time")
-        if not orders:
-            return []
         outcomes = yield Step("gather", orders, gather.until)
         return [reply for pair in zip(results, outcomes, strict=True) if isinstance(reply := self._end(*pair), Reply)]
 
@@ -124,10 +127,11 @@ class Training:
         heard = frozenset((o.client, o.peer) for o in outcomes if o.fate == "delivered" and o.peer is not None)
         return Met(sent, edges, heard)
 
-    def _send(self, ask: Ask, s: int, phase: int) -> Generator[Step, None, None]:
+    def _send(self, ask: Ask, s: int, phase: int) -> Generator[Reports | Step, Any, None]:
+        reports: bool = yield Reports()
         keys = [(self._sent[i], 0) for i in ask.cohort]
         self._sent.update(ask.cohort)
-        orders, results = self._run(ask, keys, s, phase, 0)
+        orders, results = self._run(ask, keys, s, phase, 0, reports)
         self._under_way += results
         yield Step("send", orders, None)
 
@@ -139,12 +143,12 @@ class Training:
         return self._end(self._under_way.pop(first), outcome)
 
     def _run(
-        self, ask: Ask, keys: Sequence[tuple[int, int]], s: int, phase: int, number: int
+        self, ask: Ask, keys: Sequence[tuple[int, int]], s: int, phase: int, number: int, reports: bool = False
     ) -> tuple[list[Order], list[Result]]:
         if strange := [client for client in ask.cohort if not 0 <= client < self.learner.clients]:
             raise ValueError(f"asks client {strange[0]}; there are clients 0 to {self.learner.clients - 1}")
         with blamed(self.policy, f"round {s}", at=lambda: ask.work):
-            done = self.learner.run(ask, keys)
+            done = self.learner.run(ask, keys, reports)
         paper_bits = ask.models_up * BITS_PER_VALUE * self.learner.parameters
         orders = [
             Order(
@@ -153,7 +157,16 @@ class Training:
             )
             for result in done.results
         ]  # fmt: skip
+        if reports:
+            orders = [self._with_report(*pair) for pair in zip(orders, done.results, strict=True)]
         return orders, done.results
+
+    def _with_report(self, order: Order, result: Result) -> Order:
+        """The order of a client that also reports its loss, if it trained: one scalar more on the uplink."""
+        if not order.backward_samples:
+            return order
+        utility = self.learner.samples[order.client] * result.loss_rms
+        return order._replace(up_bits=order.up_bits + BITS_PER_VALUE, utility=utility)
 
     def _end(self, result: Result, outcome: Outcome) -> Reply | Lost:
         """What stays on the device stays when it has computed; what the server relies on, when it has arrived."""

@@ -182,14 +182,17 @@ CHECKS: dict[str, Callable[[Policy], None]] = {
 
 
 def declared_bits(policy: Policy, payload: str) -> list[int]:
-    """Bits of each phase of a declaration such as `1v+1s / kv`, where k is a key of the policy."""
+    """Bits of each phase of a declaration such as `1v+1s / kv`, where k is a key of the policy.
+
+    A vector that the policy compresses itself, `1c`, costs at most as much as a plain one.
+    """
     found = []
     for phase in payload.split(" / "):
         values = 0
         for part in phase.split("+"):
             number = part[:-1] if part[:-1].isdigit() else getattr(policy, part[:-1], None)
             _demand(number is not None, policy, f"says {payload!r}; {part!r} is no number of vectors or scalars")
-            values += int(str(number)) * (P if part[-1] == "v" else 1)
+            values += int(str(number)) * (P if part[-1] in "vc" else 1)
         found.append(32 * values)
     return found
 

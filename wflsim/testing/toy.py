@@ -24,7 +24,8 @@ What a policy must know:
 - Client code is written for k clients at once: `y` is [k, P], `me.g(y)` their gradients. Bits and work are counted from
   what is sent and computed, so declare in `down` and `up` what that is: v a model vector, s a scalar, / the next phase.
 - Clients that take different numbers of steps: `for k in me.steps(tau, y)` with one number for each client lets those
-  that are done rest; nothing is charged for them.
+  that are done rest; nothing is charged for them. To be used with `server.compute_budget`, say `unequal_steps = True`
+  and ask `tau = yield Allot({i: self.tau for i in D})`; who is not in the answer is not to be asked.
 - What a client keeps: `me.memory[...]` counts once the server has received its upload, `me.personal[...]` once it has
   computed. After compression both sides must use what was exchanged: `me.sent(y)`, and `received(got, "w")`.
 """
@@ -89,4 +90,4 @@ class Mine(Policy):
         y = me.copies_of(w)
         for _ in me.steps(self.tau, y):
             me.descend(y, self.eta)  # y <- y - eta g(y), on the next minibatch of each
-        return {"y": y, "loss": me.f(y)}
+        return {"y": me.sent(y, near=w), "loss": me.f(y)}

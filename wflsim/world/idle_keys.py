@@ -134,6 +134,18 @@ RULES = (
     Rule("server", ("quorum",), lambda server, facts: not facts.missing, "no reply can be missing here"),
     Rule("server", ("loss_detection",), lambda server, facts: not facts.lost, "no reply can be lost here"),
     Rule(
+        "server.fedcs",
+        ("deadline",),
+        lambda plan, facts: facts.world.server.selector != "fedcs",
+        "selector is not fedcs",
+    ),
+    Rule(
+        "server.oort",
+        ("epsilon", "epsilon_decay", "epsilon_min", "cut_off", "clip", "alpha", "pace", "pace_step", "window"),
+        lambda oort, facts: facts.world.server.selector != "oort",
+        "selector is not oort",
+    ),
+    Rule(
         "server",
         ("selector",),
         lambda server, facts: server.selector == "availability"

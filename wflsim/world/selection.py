@@ -8,10 +8,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from wflsim.errors import Exhausted
 from wflsim.exchange import Draw, Order, Weights
 from wflsim.world.access.access import Cell
 from wflsim.world.channel.radio import Radio
+from wflsim.world.fedcs import EMPTY_AT_MOST, Times, greedy
 from wflsim.world.fleet.device import Device, training_samples
+from wflsim.world.oort import Oort
 from wflsim.world.server import ServerSpec
 
 FIRST_GUESS = Order(0, 0, 0, 0, 0, 0, 10**6, 100, 100, 0)
@@ -19,7 +22,7 @@ FIRST_GUESS = Order(0, 0, 0, 0, 0, 0, 10**6, 100, 100, 0)
 
 
 class Selection:
-    """Chooses the clients with the lowest cost, with equal weights, because the choice is not a random draw."""
+    """Chooses clients by cost, by a plan or by utility, with equal weights, because the choice is not a random draw."""
 
     def __init__(self, spec: ServerSpec, devices: Sequence[Device], cell: Cell, radio: Radio) -> None:
         self._selector = spec.selector
@@ -29,6 +32,13 @@ class Selection:
         self._cell = cell
         self._radio = radio
         self._typical = FIRST_GUESS
+        self._fedcs = spec.fedcs
+        self._aggregation_s = spec.aggregation
+        self._empty = 0
+        self.oort = Oort(spec.oort) if spec.selector == "oort" else None
+        """What the selector oort knows; None with another selector."""
+        self.planned_s: float | None = None
+        """Duration of the phase that fedcs has planned last, in seconds; None if it has planned none."""
 
     def take_note(self, order: Order) -> None:
         """Take the heaviest order so far as typical of the next; a mere loss evaluation is none."""
@@ -50,10 +60,43 @@ class Selection:
             return None
         weight = np.ones(len(race)) if draw.by is None else np.asarray(draw.by, dtype=np.float64)
         runners = [client for client in eligible if weight[client] > 0]
-        cost = self._cost(now_s)
-        ranked = sorted(runners, key=lambda client: (cost(client), race[client] / weight[client]))
-        chosen = sorted(ranked[: math.ceil(self._factor * draw.m - 1e-9)])
+        wanted = math.ceil(self._factor * draw.m - 1e-9)
+        if self.oort is not None:
+            chosen = self.oort.select(wanted, runners, lambda client: sum(self.times(client, now_s)[1:]), race)
+        else:
+            cost = self._cost(now_s)
+            ranked = sorted(runners, key=lambda client: (cost(client), race[client] / weight[client], client))
+            chosen = sorted(ranked[:wanted])
+            if self._selector == "fedcs" and self._typical is not FIRST_GUESS:
+                asked = [self.times(client, now_s) for client in ranked[:wanted]]
+                fitting, self.planned_s = greedy(asked, self._fedcs.deadline, self._aggregation_s)
+                chosen = sorted(fitting)
         return chosen, {client: 1.0 / len(chosen) for client in chosen}
+
+    def times(self, client: int, now_s: float) -> Times:
+        """Seconds that a typical order would take a client in the channel as it is now; inf in outage."""
+        typical, up, down = self._typical, self._cell.up, self._cell.down
+        down_bits = typical.up_bits if typical is FIRST_GUESS else typical.shared_bits + typical.each_bits
+        up_bps, down_bps = (way.link.rate_bps(client, way.band_hz, now_s) for way in (up, down))
+        return Times(
+            client,
+            down_bits / down_bps if down_bps > 0 else math.inf,
+            self._devices[client].compute_s(typical),
+            typical.up_bits / up_bps if up_bps > 0 else math.inf,
+        )
+
+    def wait_s(self, orders: int) -> float:
+        """Seconds that pass in a phase of so many orders because fedcs found nobody who fits: its deadline, or 0."""
+        self._empty = 0 if orders else self._empty + 1
+        return self._fedcs.deadline if self._selector == "fedcs" and not orders else 0.0
+
+    def refuse_empty(self) -> None:
+        """End the run after the third empty phase in a row."""
+        if self._empty >= EMPTY_AT_MOST:
+            raise Exhausted(
+                f"server.selector fedcs: {EMPTY_AT_MOST} times in a row nobody fitted into the planned deadline of "
+                f"{self._fedcs.deadline:g} s; raise server.fedcs.deadline, or the m of the policy"
+            )
 
     def _cost(self, now_s: float) -> Callable[[int], float]:
         """Score by which clients are ranked; the m lowest are selected."""

@@ -10,14 +10,18 @@ from pydantic import Field, model_validator
 from wflsim.exchange import Outcome, Until
 from wflsim.spec import Spec, choices
 from wflsim.units import Seconds
+from wflsim.world.fedcs import FedcsSpec
+from wflsim.world.oort import OortSpec
 
 Selector = Annotated[
-    Literal["by_lambda", "best_channel", "least_energy", "availability"],
+    Literal["by_lambda", "best_channel", "least_energy", "availability", "fedcs", "oort"],
     choices(
         by_lambda="those whom the policy draws",
         best_channel="those with the highest SNR on the uplink",
         least_energy="those who need the least energy to compute and send",
         availability="those with the longest time left in their window",
+        fedcs="of those whom the policy draws, as many as fit into the planned server.fedcs.deadline",
+        oort="those with a large loss that are fast enough, and some new ones, by server.oort",
     ),
 ]
 Count = Annotated[int, Field(ge=1)]
@@ -33,12 +37,19 @@ class ServerSpec(Spec):
     """Number of replies after which the server goes on, all others being late; null: it waits for all."""
     quorum: Count | None = None
     """Least number of replies; with fewer, none of a phase counts. Null: none needed."""
+    compute_budget: Annotated[Seconds, Field(gt=0)] | None = None
+    """Time for which each client may compute in a phase of local steps: it takes as many of the policy's tau steps as
+    fit on its own device, and no part where none fits. Null: all take tau steps, however long that takes."""
     aggregation: Seconds = 0.0
     """Time that the server takes to aggregate at the end of each round."""
     loss_detection: Literal["at_once", "deadline"] = "at_once"
     """When the server learns that a reply is lost: at once, or only at the deadline."""
     selector: Selector = "by_lambda"
     """Rule by which clients are selected; `wflsim list selector` describes each."""
+    fedcs: FedcsSpec = FedcsSpec()
+    """Plan of the selector fedcs; has an effect only with it."""
+    oort: OortSpec = OortSpec()
+    """Parameters of the selector oort; have an effect only with it."""
     over_selection: Annotated[float, Field(ge=1, le=100)] = 1.0
     """Factor by which more clients are asked than the policy wants; with `first`, the slowest are left behind."""
     idle: Literal["participants", "all"] = "participants"

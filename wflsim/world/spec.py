@@ -70,6 +70,7 @@ def influences(spec: WorldSpec) -> list[str]:
         "server.deadline": server.deadline is not None,
         "server.first": server.first is not None,
         "server.quorum": server.quorum is not None,
+        "server.compute_budget": server.compute_budget is not None,
         "server.selector": server.selector != "by_lambda",
         "server.over_selection": server.over_selection > 1,
         "radio.loss.probability": loss.probability > 0,

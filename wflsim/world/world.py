@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from wflsim.errors import Exhausted
 from wflsim.exchange import Draw, Edges, Order, Outcome, Until, Weights
-from wflsim.records import Leg
+from wflsim.records import Allotment, Leg
 from wflsim.world.access.access import Broadcast, Cell
 from wflsim.world.access.d2d import PeerLinks
 from wflsim.world.access.makespan import Expected
@@ -45,6 +45,9 @@ def collector_paused() -> Iterator[None]:
         if was_on:
             gc.enable()
 
+NO_STEP = "no_step"
+"""Outcome in the tables of a client that was drawn and for whom no local step fits into server.compute_budget."""
+
 
 class World:
     """One radio cell with its clients and one clock; same spec, seed and calls, same answers bit for bit."""
@@ -53,6 +56,7 @@ class World:
         self._env = Clock()
         self._legs: list[Leg] = []
         self._until = spec.server.until()
+        self._budget_s = spec.server.compute_budget
         self._aggregation_s = spec.server.aggregation
         self._blind = spec.server.loss_detection == "deadline"
         self._idle_counts = spec.server.idle == "all"
@@ -80,6 +84,16 @@ class World:
         """Simulated time in seconds since the beginning."""
         return float(self._env.now)
 
+    @property
+    def reports(self) -> bool:
+        """Whether training clients are to report their loss with each upload."""
+        return self._selection.oort is not None
+
+    @property
+    def planned_s(self) -> float | None:
+        """Seconds that the selector has planned for the latest phase; None if it plans none."""
+        return self._selection.planned_s
+
     def eligible(self) -> list[int]:
         """Clients that could take an order now; if there are none, the clock jumps to when there are some."""
         if not self._wait_for_any(range(len(self._devices))):
@@ -94,18 +108,41 @@ class World:
         """The world's own choice of a cohort, with its weights; None where the policy chooses."""
         return self._selection.select(draw, race, eligible, self.now_s)
 
+    def allot(self, asked: Allotment) -> dict[int, int]:
+        """The steps that each client may take; as many of them as fit into the budget, where the scenario sets one.
+
+        For whom none fits, a leg of no length says so in the tables.
+        """
+        if self._budget_s is None:
+            return dict(asked.steps)
+        taken = {}
+        for client, steps in asked.steps.items():
+            step_s = self._devices[client].step_s(asked.samples[client])
+            fitting = steps if steps * step_s <= self._budget_s else math.floor(self._budget_s / step_s + 1e-9)
+            if fitting:
+                taken[client] = fitting
+            else:
+                self._legs.append(
+                    Leg(asked.round, asked.phase, client, "compute", self.now_s, self.now_s, outcome=NO_STEP)
+                )
+        return taken
+
     def gather(self, orders: Sequence[Order], until: Until | None) -> list[Outcome]:
         """Carry out all orders of a phase concurrently, until they have ended or the server stops waiting.
 
         Returns one outcome per order, in their order. `until=None`: the scenario's rule.
         """
+        if wait_s := self._selection.wait_s(len(orders)):
+            self._env.run(self._env.timeout(wait_s))
+            self._selection.refuse_empty()
         self._wait_for_any([order.client for order in orders])
+        began_s = self._env.now
         phase = Phase(self._env, len(orders), self._until if until is None else until, self._blind)
         broadcasts = self._broadcast(orders)
         self._cell.plan(self._expected(orders, broadcasts))
         with collector_paused():
             processes = [
-                self._start(order, broadcasts.get(order.ask), partial(phase.report, slot))
+                self._start(order, broadcasts.get(order.ask), self._heard(partial(phase.report, slot), order, began_s))
                 for slot, order in enumerate(orders)
             ]
             self._env.run(phase.over)
@@ -127,7 +164,7 @@ class World:
         broadcasts = self._broadcast(orders)
         for order in orders:
             self._under_way += 1
-            process = self._start(order, broadcasts.get(order.ask), self._arrive)
+            process = self._start(order, broadcasts.get(order.ask), self._heard(self._arrive, order, self._env.now))
             if process is not None and self._until.deadline_s is not None:
                 self._env.process(self._interrupt_after(self._until.deadline_s, process))
 
@@ -157,6 +194,8 @@ class World:
 
     def end_round(self) -> None:
         """Let the server's aggregation pass and, where all idle time counts, charge it."""
+        if self._selection.oort is not None:
+            self._selection.oort.end_round()
         if self._aggregation_s > 0:
             self._env.run(self._env.timeout(self._aggregation_s))
         if self._idle_counts:
@@ -219,6 +258,19 @@ class World:
             device.meter.charge_idle(order.round, order.phase, now_s)
         device.serving = self._env.process(device.serve(order, broadcast, report))
         return device.serving
+
+    def _heard(self, report: Report, order: Order, began_s: float) -> Report:
+        """The report of an order's outcome, from which oort also learns the client's loss and time."""
+        oort = self._selection.oort
+        if oort is None or not order.backward_samples:
+            return report
+
+        def hear(outcome: Outcome) -> None:
+            if outcome.fate == "delivered":
+                oort.hear(order.client, order.utility, self._env.now - began_s)
+            report(outcome)
+
+        return hear
 
     def _arrive(self, outcome: Outcome) -> None:
         """Take in the outcome of an order that was sent."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from wflsim.analysis.legs import CAUSES, cause
 from wflsim.report.compose import Material
-from wflsim.report.figures.runs import ROWS, legend, new, plain
+from wflsim.report.figures.runs import ROWS, legend, new_figure, plain
 from wflsim.report.series import Series
 from wflsim.report.story import MAP_COLUMNS, heats, lanes
 from wflsim.report.style import ACTIVITIES, HATCHES, time_axis
@@ -36,7 +36,7 @@ def client_figures(material: Material) -> Iterator[tuple[str, Figure]]:
 
 
 def _stragglers(late: Sequence[tuple[Series, Any]]) -> Figure:
-    figure, panel = new(0.8 + 0.2 * len(late))
+    figure, panel = new_figure(0.8 + 0.2 * len(late))
     clients = sorted(set().union(*(share.index for _, share in late)))
     table = np.array([[share.get(client, np.nan) for client in clients] for _, share in late], float)
     image = panel.imshow(100 * table, aspect="auto", vmin=0)
@@ -51,7 +51,7 @@ def _stragglers(late: Sequence[tuple[Series, Any]]) -> Figure:
 def _timeline(window: Any) -> Figure:
     legs = window.legs
     clients = sorted(legs["client"].unique())
-    figure, panel = new(min(7.0, 0.9 + 0.14 * len(clients)))
+    figure, panel = new_figure(min(7.0, 0.9 + 0.14 * len(clients)))
     units = time_axis("time since the round began", window.end_s - window.start_s)
     causes = cause(legs)
     centre, thickness = lanes(legs)
@@ -73,7 +73,7 @@ def _timeline(window: Any) -> Figure:
 
 
 def _clients(rows: Sequence[tuple[Series, Any]], title: str) -> Figure:
-    figure, panels = new(0.5 + 1.15 * len(rows), len(rows), shared=False)
+    figure, panels = new_figure(0.5 + 1.15 * len(rows), len(rows), shared=False)
     top = max(heat.top for _, heat in rows)
     for panel, (each, heat) in zip(np.atleast_1d(panels), rows, strict=True):
         extent = (0.5, heat.rounds[-1] + 0.5, len(heat.clients) - 0.5, -0.5)
@@ -87,7 +87,7 @@ def _clients(rows: Sequence[tuple[Series, Any]], title: str) -> Figure:
 
 
 def _partition(frame: Any) -> Figure:
-    figure, panel = new(2.6)
+    figure, panel = new_figure(2.6)
     held = frame[frame["samples"] > 0]
     classes = sorted(frame["class"].unique(), key=lambda name: (len(name), name))
     sizes = 90 * held["samples"] / held["samples"].max()

@@ -13,7 +13,7 @@ from wflsim.analysis.ranking import records_of
 from wflsim.analysis.regimes import grid, name_of, ordered, short_key, tau_text, varying
 from wflsim.report.charts.tuning import tune_axis
 from wflsim.report.compose import Material
-from wflsim.report.figures.runs import legend, new, plain
+from wflsim.report.figures.runs import legend, new_figure, plain
 from wflsim.report.style import MATPLOTLIB_DASHES, MATPLOTLIB_MARKERS, POLICIES, cost_axis
 from wflsim.report.sweep import Sweep
 from wflsim.report.tuning import Tune
@@ -58,7 +58,7 @@ def _tune(tune: Tune) -> Iterator[tuple[str, Figure]]:
 
 
 def _map(rows: pd.DataFrame, keys: Sequence[str], value: str, texts: Sequence[str], title: str) -> Figure:
-    figure, panel = new(2.5)
+    figure, panel = new_figure(2.5)
     held = grid(rows, keys[0], keys[1], value, texts)
     shade = np.log(held.values) if np.nanmin(held.values) > 0 else held.values
     panel.imshow(shade, aspect="auto", origin="lower")
@@ -75,7 +75,7 @@ def _map(rows: pd.DataFrame, keys: Sequence[str], value: str, texts: Sequence[st
 
 
 def _lines(sweep: Sweep, key: str) -> Figure:
-    figure, panel = new(2.4)
+    figure, panel = new_figure(2.4)
     xs = ordered(sweep.summary[key].tolist())
     units = cost_axis("energy_j", "energy to target", float(sweep.summary["energy_j"].max()))
     for i, policy in enumerate(sweep.policies):
@@ -90,7 +90,7 @@ def _lines(sweep: Sweep, key: str) -> Figure:
 
 def _tau_costs(tune: Tune, costs: pd.DataFrame) -> Figure:
     """The cost of every candidate in the first regime."""
-    figure, panel = new(2.4)
+    figure, panel = new_figure(2.4)
     first = tune.map.iloc[0]
     rows = costs[costs["regime"] == first["regime"]]
     units = tune_axis(str(first["unit"]), float(rows["cost"].max()))
@@ -104,7 +104,7 @@ def _tau_costs(tune: Tune, costs: pd.DataFrame) -> Figure:
 
 
 def _tau_rounds(tune: Tune, curves: pd.DataFrame) -> Figure:
-    figure, panel = new(2.4)
+    figure, panel = new_figure(2.4)
     for i, policy in enumerate(tune.policies):
         rows = curves[curves["policy"] == policy]
         mean = pd.to_numeric(rows["rounds_to_target"], errors="coerce").groupby(rows["tau"]).mean()

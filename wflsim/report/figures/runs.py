@@ -41,7 +41,7 @@ def run_figures(material: Material) -> Iterator[tuple[str, Figure]]:
         yield "latency", _latency(material)
 
 
-def look(series: Series) -> dict[str, Any]:
+def line_style(series: Series) -> dict[str, Any]:
     """Colour, dash and marker of a series, as matplotlib's arguments."""
     return {
         "color": series.style.hex,
@@ -50,7 +50,7 @@ def look(series: Series) -> dict[str, Any]:
     }
 
 
-def new(height_in: float, rows: int = 1, shared: bool = True) -> tuple[Figure, Any]:
+def new_figure(height_in: float, rows: int = 1, shared: bool = True) -> tuple[Figure, Any]:
     """Make a figure as wide as a column, and its axes."""
     from matplotlib.figure import Figure
 
@@ -70,7 +70,7 @@ def plain(text: str) -> str:
 
 
 def _accuracy(series: Sequence[Series], axis: str) -> Figure:
-    figure, panels = new(4.4, len(METRICS))
+    figure, panels = new_figure(4.4, len(METRICS))
     largest = max(float(line.x[-1]) for each in series if (line := curve(each, "worst", axis, POINTS)))
     units = cost_axis(axis, AXES[axis], largest)
     for panel, (metric, title) in zip(panels, METRICS.items(), strict=True):
@@ -79,7 +79,7 @@ def _accuracy(series: Sequence[Series], axis: str) -> Figure:
             if line is None:
                 continue
             x = line.x / units.size
-            panel.plot(x, 100 * line.mean, label=each.label, markevery=max(1, len(x) // 6), **look(each))
+            panel.plot(x, 100 * line.mean, label=each.label, markevery=max(1, len(x) // 6), **line_style(each))
             panel.fill_between(x, 100 * line.low, 100 * line.high, color=each.style.hex, alpha=0.12, linewidth=0)
         for goal in {each.folder.target["accuracy"] for each in series if each.folder.target
                      and each.folder.target["metric"] == metric}:  # fmt: skip
@@ -92,12 +92,12 @@ def _accuracy(series: Sequence[Series], axis: str) -> Figure:
 
 
 def _pareto(series: Sequence[Series]) -> Figure:
-    figure, panel = new(2.6)
+    figure, panel = new_figure(2.6)
     span = "to target" if all(each.folder.target for each in series) else "of the run"
     joules = si_axis(f"energy {span}", "J", max(float(each.runs["energy_j"].max()) for each in series))
     times = time_axis(f"simulated time {span}", max(float(each.runs["time_s"].max()) for each in series))
     for each in series:
-        row, style = each.row, look(each)
+        row, style = each.row, line_style(each)
         reached = row.get("p_reach", 1) == 1
         spread = [
             [[(row[name] - row[f"{name}_low"]) / size], [(row[f"{name}_high"] - row[name]) / size]]
@@ -115,7 +115,7 @@ def _pareto(series: Sequence[Series]) -> Figure:
 
 
 def _by_cause(material: Material) -> Figure:
-    figure, panel = new(0.9 + 0.24 * len(material.stories))
+    figure, panel = new_figure(0.9 + 0.24 * len(material.stories))
     totals = {each.label: story.energy.sum() for each, story in material.stories.items()}
     units = si_axis("energy per run", "J", max(float(total.sum()) for total in totals.values()))
     left = np.zeros(len(totals))
@@ -137,7 +137,7 @@ def _by_cause(material: Material) -> Figure:
 
 def _by_client(material: Material) -> Figure:
     shown = list(material.stories.items())[:ROWS]
-    figure, panels = new(0.7 + 0.95 * len(shown), len(shown))
+    figure, panels = new_figure(0.7 + 0.95 * len(shown), len(shown))
     units = si_axis("energy per run", "J", max(float(story.energy.sum(axis=1).max()) for _, story in shown))
     for panel, (each, story) in zip(np.atleast_1d(panels), shown, strict=True):
         below = np.zeros(len(story.energy))
@@ -159,7 +159,7 @@ def _by_client(material: Material) -> Figure:
 
 
 def _latency(material: Material) -> Figure:
-    figure, panel = new(1.0 + 0.3 * len(material.stories))
+    figure, panel = new_figure(1.0 + 0.3 * len(material.stories))
     spans = [
         np.concatenate([(rounds["end_s"] - rounds["start_s"]).to_numpy() for rounds in each.rounds.values()])
         for each in material.stories
@@ -167,7 +167,7 @@ def _latency(material: Material) -> Figure:
     units = time_axis("latency of a round", max(float(span.max()) for span in spans))
     for i, (each, span) in enumerate(zip(material.stories, spans, strict=True)):
         p50, p95 = np.quantile(span, (0.5, 0.95)) / units.size
-        panel.errorbar(p50, i, xerr=[[0], [p95 - p50]], capsize=2, **{**look(each), "linestyle": "none"})
+        panel.errorbar(p50, i, xerr=[[0], [p95 - p50]], capsize=2, **{**line_style(each), "linestyle": "none"})
     panel.set_yticks(range(len(spans)), [plain(each.label) for each in material.stories])
     panel.set(xlabel=f"{units.title}: p50, whisker to p95", xlim=(0, None), ylim=(len(spans) - 0.5, -0.5))
     return figure

@@ -90,6 +90,10 @@ class Device:
         """Seconds that the radio takes to wake; 0 if it is awake."""
         return self.traits.promotion_s if self._env.now >= self.meter.asleep_s else 0.0
 
+    def step_s(self, samples: float) -> float:
+        """Seconds that one local step on a batch of so many samples takes."""
+        return samples * self.traits.s_per_sample
+
     def compute_s(self, order: Order) -> float:
         """Seconds that the computation of an order takes."""
         return training_samples(order) * self.traits.s_per_sample

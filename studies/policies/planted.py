@@ -1,20 +1,22 @@
-"""Clients in planted groups: digits whose labels are turned by three in every second client, so that no one model fits."""
+"""Clients in planted groups: digits whose labels are turned by three in every second client, so no one model fits."""
 
 from __future__ import annotations
 
 from wflsim.learning.build import build
 from wflsim.learning.data.sets import DigitsSpec
 from wflsim.learning.data.zipf import ZipfDirichletSpec
+from wflsim.learning.learner import Learner
 from wflsim.learning.specs import LinearSpec, TrainSpec
+from wflsim.simulation.training import Training
 
 CLIENTS = 10
 GROUPS = [i % 2 for i in range(CLIENTS)]
 
 
-def planted(seed, alpha=10.0):
+def planted(seed: int, alpha: float = 10.0) -> Learner:
     """A learner on ten clients, the odd ones with other labels; within a group data is divided by Dirichlet(alpha)."""
-    spec = TrainSpec(batch=16)
-    made = build(DigitsSpec(name="digits"), ZipfDirichletSpec(alpha=alpha, sigma=0.3), LinearSpec(name="linear"), spec, CLIENTS, seed)
+    partition, spec = ZipfDirichletSpec(alpha=alpha, sigma=0.3), TrainSpec(batch=16)
+    made = build(DigitsSpec(name="digits"), partition, LinearSpec(name="linear"), spec, CLIENTS, seed)
     for shards in (made._train, made._test):
         for i in range(1, CLIENTS, 2):
             own = shards.y[shards.starts[i] : shards.starts[i] + shards.sizes[i]]
@@ -22,7 +24,8 @@ def planted(seed, alpha=10.0):
     return made
 
 
-def average(training):
+def average(training: Training) -> float:
     """Accuracy of each client with its own model, averaged over clients."""
     accuracy, _ = training.learner.evaluate(lambda me: training.policy.model(training.state, me))
-    return sum(accuracy) / len(accuracy)
+    known = [value for value in accuracy if value is not None]
+    return sum(known) / len(known)
