@@ -356,16 +356,16 @@ def test_an_installed_package_announces_its_policies(project, laboratory, tmp_pa
 
     listed = wflsim("list", "policies").stdout
     assert "tiny-lab 1.2, tiny_lab.policies:Mine" in listed
-    assert re.search(r"lost .*cannot be used: .*defines no 'Lost'", listed)
+    assert re.search(r"lost +│ cannot be", listed), "and one that is not there is listed as such"
     edit(project / "s.yaml", "./mine.py:Mine", "tiny")
     checked = wflsim("check", project / "s.yaml")
     assert f"tiny would be run from {laboratory}/tiny_lab/policies.py:" in checked.stdout.replace("\n", "")
     assert "tiny-lab 1.2" in checked.stdout
     assert wflsim("run", project / "s.yaml", "--out", "out", "--workers", 2).returncode == 0
     assert (tmp_path / "out" / "tiny" / "seed-1" / "rounds.csv").exists()
-    edit(project / "s.yaml", "tiny", "tyni")
+    edit(project / "s.yaml", "tiny", "tinny")
     assert "did you mean 'tiny'" in wflsim("check", project / "s.yaml").stderr
-    edit(project / "s.yaml", "tyni", "tiny_lab.policies:Mine")
+    edit(project / "s.yaml", "tinny", "tiny_lab.policies:Mine")
     assert "Mine would be run from" in wflsim("check", project / "s.yaml").stdout.replace("\n", "")
 
 

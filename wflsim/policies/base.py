@@ -1,12 +1,10 @@
 """What every policy is: a frozen object of hyper-parameters with a server half and a client half.
 
 A policy says what the server wants; the simulation decides how, when and whether it happens. `fedavg.py` is the
-shortest one; the equations of all are in docs/policies.md. How to write one of your own: docs/write_a_policy.md, and
-wflsim/testing/toy.py, which is complete and commented.
+shortest one; the equations of all are in docs/policies.md; docs/write_a_policy.md says how to write your own.
 
-All policies treat lost and late replies alike. Their weight goes to the replies received (`weighted`), server memories
-count the clients received (`total`), a client's memory changes only if its whole upload arrived, and a Gather without
-replies leaves the state as it is, although its time and energy are spent.
+All policies treat lost and late replies alike: their weight goes to those received (`weighted`), server memories count
+those received (`total`), a client's memory changes only if its whole upload arrived; without any, the state stays.
 Both sides compute with what was exchanged after compression: the client with `me.sent(y)`, the server with
 `received(got, "w")`. A model sent whole is `me.sent(y, near=w)`: sparse compressors send its change from w.
 """
@@ -59,8 +57,7 @@ class Policy(Spec):
     decentralised: ClassVar[bool] = False
     """Whether it has no server and uses Gossip: its state's `w` is [N, P], and its learning depends on the graph."""
     unequal_steps: ClassVar[bool] = False
-    """Whether its equations say what to do with clients that take different numbers of local steps; it then asks by
-    `Allot` how many each may take, and `server.compute_budget` can be used with it."""
+    """Whether clients may take different numbers of local steps (`server.compute_budget`); it then asks by `Allot`."""
     down: ClassVar[str] = ""
     """What each participant is sent, phase by phase: `1v+1s / 1v` is a model vector and a scalar, then a vector; `1c`
     is a vector that the policy compresses itself."""
@@ -70,7 +67,6 @@ class Policy(Spec):
     """Number of phases of a round, counted in `down`."""
     needs: ClassVar[str] = ""
     """What it needs from clients or the world besides training on demand."""
-
     name: str = ""
     """Name of the policy."""
     label: str | None = None

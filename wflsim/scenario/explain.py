@@ -15,8 +15,11 @@ from wflsim.spec import Means
 from wflsim.units import SHARE_WORDS
 
 MAX_SHOWN = 20
-RENAMED = {"kind": "name", "engine": "gradients", "quantise": "compress"}
-"""Old spellings of keys, each with the new one. They are refused, because two spellings would become two regimes."""
+RENAMED = {"kind": "name", "engine": "gradients", "quantise": "compress", "tau": "knobs.tau"}
+"""Old spellings of keys, each with the new one, dotted if it stands in a block of its own.
+
+They are refused, because two spellings would become two regimes.
+"""
 REWRITTEN = {"quantise": "rename it and write {up: {name: quantise, bits: 8}, down: {name: quantise, bits: 8}}"}
 """What to do about an old key whose value is spelled otherwise, too."""
 
@@ -93,7 +96,7 @@ def sentence(finding: Mapping[str, Any], path: tuple[str | int, ...], value: Any
     if kind == "extra_forbidden":
         blocks = [place.annotation for place in places_at(model, location[:-1]) if is_spec(place.annotation)]
         allowed = sorted({name for spec in blocks for name in spec.model_fields})
-        if RENAMED.get(str(location[-1])) in allowed:
+        if RENAMED.get(str(location[-1]), "").partition(".")[0] in allowed:
             return _renamed(path)
         if "modem" in allowed and str(location[-1]) in FORMER_DEVICE_KEYS:
             cure = FORMER_PROFILES.get(str(value)) if location[-1] == "profile" else None

@@ -34,15 +34,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Policy, Rng, Round, Step, Vector, average_models, received
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from wflsim.policies.base import Policy, Rng, Round, Step, Tensor, Vector, average_models, received
 
 
 @dataclass(frozen=True)

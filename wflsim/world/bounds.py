@@ -1,10 +1,14 @@
 """Limits that keep the simulated world within numbers that mean something: for ratios, for one wait, for one transfer.
 
-What lies outside is refused with a sentence, instead of becoming infinite or endless somewhere deep.
+What lies outside is refused with a sentence, instead of becoming infinite or endless somewhere deep. And the time that
+Python's garbage collector may take: none, while a phase is carried out.
 """
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import simpy
@@ -60,3 +64,15 @@ def refuse_blocks(how_many: str, bits: float, client: int, step_s: float) -> Sce
         f"ergodic, which is the mean over many blocks, or make radio.fading.block longer, radio.fading.speed or "
         f"cell.speed slower, or the steps of radio.trace longer; a wider radio.bandwidth shortens the transfer"
     )
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause Python's garbage collector, which would walk the thirty objects per order of a phase again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wflsim.errors import Exhausted
-from wflsim.exchange import Draw, Order, Weights
+from wflsim.exchange import Draw, Order, Outcome, Weights
 from wflsim.world.access.access import Cell
 from wflsim.world.channel.radio import Radio
 from wflsim.world.fedcs import EMPTY_AT_MOST, Times, greedy
-from wflsim.world.fleet.device import Device
+from wflsim.world.fleet.device import Device, Report
 from wflsim.world.oort import Oort
 from wflsim.world.server import ServerSpec
 
@@ -48,6 +48,19 @@ class Selection:
             typical.backward_samples,
         ):
             self._typical = order
+
+    def hearing(self, now_s: Callable[[], float], began_s: float, report: Report, order: Order) -> Report:
+        """The report of an order's outcome, from which oort also learns the client's loss and time."""
+        oort = self.oort
+        if oort is None or not order.backward_samples:
+            return report
+
+        def hear(outcome: Outcome) -> None:
+            if outcome.fate == "delivered":
+                oort.hear(order.client, order.utility, now_s() - began_s)
+            report(outcome)
+
+        return hear
 
     def select(
         self, draw: Draw, race: NDArray[np.float64], eligible: Sequence[int], now_s: float

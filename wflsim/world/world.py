@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -20,7 +18,7 @@ from wflsim.records import Allotment, Leg
 from wflsim.world.access.access import Broadcast, Cell
 from wflsim.world.access.d2d import PeerLinks
 from wflsim.world.access.makespan import Expected
-from wflsim.world.bounds import Clock
+from wflsim.world.bounds import Clock, collector_paused
 from wflsim.world.channel.radio import Radio
 from wflsim.world.fleet.compute import REFERENCE_FLOPS
 from wflsim.world.fleet.device import Report
@@ -30,25 +28,10 @@ from wflsim.world.fleet.traits import build_fleet, radiated_powers_w
 from wflsim.world.gossip import Meeting
 from wflsim.world.power import refuse_power
 from wflsim.world.selection import Selection
-from wflsim.world.server import Phase
+from wflsim.world.server import NO_STEP, Phase
 from wflsim.world.spec import WorldSpec, graph_of, influences
 
 __all__ = ["World", "WorldSpec", "influences"]
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Pause Python's garbage collector, which would walk the thirty objects per order of a phase again and again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-NO_STEP = "no_step"
-"""Outcome in the tables of a client that was drawn and for whom no local step fits into server.compute_budget."""
 
 
 class World:
@@ -67,7 +50,7 @@ class World:
         radio = Radio(spec.radio, spec.cell, seed, radiated_powers_w(fleet, spec.radio.power))
         refuse_power(fleet, spec, radio)
         self._graph = partial(graph_of, spec, clients, seed)
-        self._peer_links = partial(self._link_peers, spec, radio, seed)
+        self._peer_links = partial(PeerLinks, spec.d2d, spec.radio, radio, spec.cell, clients, seed)
         self._links: PeerLinks | None = None
         """Links between the clients; None until a policy without a server needs them."""
         self._cell = Cell(spec.cell, self._env, radio)
@@ -146,8 +129,9 @@ class World:
         broadcasts = self._broadcast(orders)
         self._cell.plan(self._expected(orders, broadcasts))
         with collector_paused():
+            hearing = partial(self._selection.hearing, lambda: self._env.now, began_s)
             processes = [
-                self._start(order, broadcasts.get(order.ask), self._heard(partial(phase.report, slot), order, began_s))
+                self._start(order, broadcasts.get(order.ask), hearing(partial(phase.report, slot), order))
                 for slot, order in enumerate(orders)
             ]
             self._env.run(phase.over)
@@ -170,7 +154,8 @@ class World:
         broadcasts = self._broadcast(orders)
         for order in orders:
             self._under_way += 1
-            process = self._start(order, broadcasts.get(order.ask), self._heard(self._arrive, order, self._env.now))
+            report = self._selection.hearing(lambda: self._env.now, self._env.now, self._arrive, order)
+            process = self._start(order, broadcasts.get(order.ask), report)
             if process is not None and self._until.deadline_s is not None:
                 self._env.process(self._interrupt_after(self._until.deadline_s, process))
 
@@ -187,10 +172,7 @@ class World:
         return self._graph()
 
     def gossip(self, orders: Sequence[Order], edges: Edges) -> list[Outcome]:
-        """Let all nodes compute and send to their neighbours; one outcome per link (sender, receiver), in their order.
-
-        If nobody can take part, the clock jumps to when somebody can; if nobody ever can, the run is over.
-        """
+        """Let all nodes compute and send to their neighbours; one outcome per link, in their order."""
         if self._links is None or self._links.edges != edges:
             self._links = self._peer_links(edges)
         self._round = orders[0].round
@@ -214,10 +196,6 @@ class World:
         legs = self._legs[:]
         self._legs.clear()
         return legs
-
-    def _link_peers(self, spec: WorldSpec, radio: Radio, seed: int, edges: Edges) -> PeerLinks:
-        """Links between the clients along the edges of a graph."""
-        return PeerLinks(spec.d2d, spec.radio, radio, spec.cell, edges, len(self._devices), seed)
 
     def _broadcast(self, orders: Sequence[Order]) -> dict[int, Broadcast]:
         """Start the broadcasts of what orders of one ask share; by ordinal of the ask."""
@@ -263,19 +241,6 @@ class World:
             device.meter.charge_idle(order.round, order.phase, now_s)
         device.serving = self._env.process(device.serve(order, broadcast, report))
         return device.serving
-
-    def _heard(self, report: Report, order: Order, began_s: float) -> Report:
-        """The report of an order's outcome, from which oort also learns the client's loss and time."""
-        oort = self._selection.oort
-        if oort is None or not order.backward_samples:
-            return report
-
-        def hear(outcome: Outcome) -> None:
-            if outcome.fate == "delivered":
-                oort.hear(order.client, order.utility, self._env.now - began_s)
-            report(outcome)
-
-        return hear
 
     def _arrive(self, outcome: Outcome) -> None:
         """Take in the outcome of an order that was sent."""
