@@ -17,6 +17,7 @@ from wflsim.simulation.checkpoint import Checkpoint, load, save
 from wflsim.simulation.loop import Instant, drive
 from wflsim.simulation.replay import Replay
 from wflsim.simulation.training import Training
+from wflsim.world.fleet.compute import REFERENCE_FLOPS
 from wflsim.world.world import World, WorldSpec
 
 CLIENTS = 6
@@ -61,7 +62,7 @@ def learner(seed: int = 0, clients: int = CLIENTS, threads: int = 1, model: str 
 
 
 def world(
-    spec: dict[str, Any] | None = None, seed: int = 0, clients: int = CLIENTS, flops: float = 0.0, kind: type[World] = World
+    spec: dict[str, Any] | None = None, seed: int = 0, clients: int = CLIENTS, flops: float = REFERENCE_FLOPS, kind: type[World] = World
 ) -> World:
     return kind(WorldSpec.model_validate({"radio": RADIO, **(spec or {})}), clients, seed, flops)
 

@@ -37,7 +37,7 @@ sweep:
 """
 """One policy, two seeds, a hundred regimes."""
 
-TUNED = ("stop.rounds=30", "stop.target={accuracy: 0.5, hold: 3}", "seeds=3", "tune.tau=[1, 3, 8]")
+TUNED = ("stop.rounds=30", "stop.target={accuracy: 0.5, hold: 3}", "seeds=3", "tune.knobs.tau=[1, 3, 8]")
 REGIMES = "sweep={grid: {radio.snr: [-10 dB, 20 dB], radio.bandwidth: [20 kHz, 1 MHz]}}"
 """Overrides of SMALL for tuning tau, and for four regimes."""
 

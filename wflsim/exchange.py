@@ -39,7 +39,7 @@ Scheme = Annotated[
         bernoulli="each client by itself with that inclusion, at least one; equal weights",
     ),
 ]
-Fate = Literal["delivered", "lost", "late", "dead", "dropped"]
+Fate = Literal["delivered", "lost", "late", "dead", "dropped", "gone"]
 Weights = dict[int, float]
 
 
@@ -174,6 +174,9 @@ class Order(NamedTuple):
     backward_samples: int
     paper_bits: int
     """What the paper's formula says is sent up: models_up x 32 P."""
+    forward_steps: int = 0
+    backward_steps: int = 0
+    """Batches pushed backward, and forward with or without that; a pass over all d samples is ceil(d/b) of them."""
     utility: float = 0
     """Samples of the client times the root mean square of its minibatches' losses, where it reports them; else 0."""
 

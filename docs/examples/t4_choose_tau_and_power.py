@@ -28,7 +28,7 @@ scenario = {
     "partition": {"alpha": 0.3},
     "model": {"name": "linear"},
     "policies": [{"name": "fedavg", "m": 4, "eta": 0.1}],
-    "devices": {"frequency": "1 GHz", "cycles_per_sample": 1e7},
+    "devices": {"frequency": "1 GHz", "cycles_per_sample": 5e5},
     "stop": {"rounds": 80, "target": {"metric": "average", "accuracy": 0.88, "window": 5}},
     "sweep": {"grid": {"radio.snr": ["-10 dB", "20 dB"]}},
 }

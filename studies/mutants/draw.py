@@ -27,7 +27,7 @@ PACKAGES = {
     "compress": ["compress"],
     "simulation": ["simulation", "target.py"],
     "scenario": ["scenario", "spec.py", "units.py", "errors.py", "door.py", "imports.py"],
-    "results": ["results", "files.py", "records.py", "exchange.py", "rng.py"],
+    "results": ["results", "files.py", "records.py", "exchange.py", "wire.py", "rng.py"],
     "analysis": ["analysis"],
     "experiments": ["experiments"],
     "tune": ["tune"],

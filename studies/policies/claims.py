@@ -3,7 +3,7 @@
     python -m studies.policies.claims                 # about 10 minutes on one core; writes reports/policies/claims.*
     python -m studies.policies.claims --claim bits    # measures one of them anew and keeps the others
 
-One step size for all policies, none of them tuned; everything that is measured is in the tables.
+One step size for all policies. What was tried beside the tables is said in reports/policies/README.md.
 """
 
 from __future__ import annotations
@@ -184,8 +184,8 @@ def page(rows: pd.DataFrame) -> str:
     lines = [
         "# Three claims, tried on digits",
         "",
-        "`python -m studies.policies.claims`. One step size for all, nothing tuned. Means over seeds +- half of the "
-        "95 % t interval.",
+        "`python -m studies.policies.claims`. One step size for all; what was tried beside these tables "
+        "stands in README.md. Means over seeds +- half of the 95 % t interval.",
         "",
         f"## Bits to {TARGET:.0%} average accuracy",
         "",

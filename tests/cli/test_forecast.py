@@ -66,11 +66,26 @@ def test_tuning_in_worlds_that_change_the_learning_is_counted_run_by_run():
     assert (after.held_runs, after.rounds, after.seconds) == (36, 0, 0.0)
 
 
+def test_a_search_over_tau_is_counted_at_its_largest():
+    """60 trainings with three seeds are twenty taus at most; what a search left in the store is counted next time."""
+    open_tau = [one for one in TUNED if not one.startswith("tune")]
+    scenario = small_drdm(*open_tau, "tune.trainings=9", "tune.knobs.tau={most: 5}")
+    before = forecast_tune(scenario, Stage())
+    assert (before.trainings, before.held_trainings, before.searched) == (9, 0, True)
+    assert "`wflsim tune`: 1 regime, at most 9 runs: at most 9 trainings. The store holds 0" in words("tune", before)
+    found = study(scenario, workers=1)
+    tried = {line.tau for line in found.lines}
+    assert len(found.lines) <= before.trainings
+    after = forecast_tune(scenario, Stage())
+    assert after.held_trainings == sum(line.reached for line in found.lines if line.tau in tried)
+    assert after.rounds < before.rounds
+
+
 def test_a_hundred_regimes_take_longer_than_one(tmp_path):
     """The command, on a hundred regimes that must be lived in: all of them are in its estimate, and tuning is, too."""
     (tmp_path / "s.yaml").write_text(SMALL)
     values = "[" + ", ".join(f"{i} dB" for i in range(100)) + "]"
-    command = [sys.executable, "-m", "wflsim", "check", "s.yaml", "--set", LIVE, "--set", "stop.rounds=50", "--set", "tune.tau=[1, 2, 4]"]
+    command = [sys.executable, "-m", "wflsim", "check", "s.yaml", "--set", LIVE, "--set", "stop.rounds=50", "--set", "tune.knobs.tau=[1, 2, 4]"]
     swept = ["--set", f"sweep={{grid: {{radio.snr: {values}}}}}", "--set", "stop.target={accuracy: 0.9}"]
     done = subprocess.run([*command, *swept], cwd=tmp_path, capture_output=True, text=True, check=True)
     many = " ".join(done.stdout.split())

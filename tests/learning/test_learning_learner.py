@@ -73,6 +73,7 @@ def test_everything_is_the_mean_over_all_own_samples():
         x, y = (torch.from_numpy(part[own[result.client]]) for part in (data.train.x, data.train.y))
         assert result.items["f"].item() == pytest.approx(cross_entropy(module(x.double().flatten(1)), y).item(), 1e-12)
         assert (result.forward_samples, result.backward_samples) == (len(y), 0)
+        assert (result.forward_steps, result.backward_steps) == (-(-len(y) // min(32, len(y))), 0), "ceil(d/b) batches"
 
 
 def test_bits_and_samples_are_counted_from_what_is_sent_and_done():
@@ -94,6 +95,7 @@ def test_bits_and_samples_are_counted_from_what_is_sent_and_done():
         batch = min(32, ours.samples[result.client])
         assert result.up_bits == 32 * parameters + 100 + 32
         assert (result.forward_samples, result.backward_samples) == (6 * batch, 5 * batch)
+        assert (result.forward_steps, result.backward_steps) == (6, 5)
         assert result.items["q"].shape == (parameters,)
         assert result.items["loss"].shape == ()
     assert min(32, ours.samples[9]) < 32 <= ours.samples[0]

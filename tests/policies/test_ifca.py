@@ -101,8 +101,8 @@ def test_models_start_apart_also_from_a_model_of_zeros_and_with_another_seed_els
 def test_two_planted_groups_are_found():
     """Ten clients with digits whose data differ in their labels only, so that one model serves one group at best.
 
-    Both groups may like the same of two first models best; then all stay together. That is why the paper starts anew
-    from several draws. How often it happens: reports/policies/claims.md.
+    With some seeds all clients like the first model best, which begins without noise, and stay together: how often, and
+    what that says, stands in reports/policies/README.md.
     """
     outcomes = []
     for seed in (0, 1, 4):

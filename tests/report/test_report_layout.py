@@ -23,7 +23,7 @@ QUICKSTART = Path(__file__).resolve().parents[2] / "scenarios/quickstart.yaml"
 def phones(tmp_path_factory):
     """Two rounds of phones whose LTE radio stays awake for ten seconds after each transfer, beside computing."""
     folder = tmp_path_factory.mktemp("phones")
-    overrides = ["stop={rounds: 2}", "seeds=1", "model={name: linear}", "devices.profile=lte_phone", "server.idle=all"]
+    overrides = ["stop={rounds: 2}", "seeds=1", "model={name: linear}", "devices={compute: phone_midrange, modem: lte}", "server.idle=all"]
     wflsim.run(wflsim.load(QUICKSTART, overrides), folder, workers=1)
     legs = wflsim.Results(folder).legs
     tails, work = legs[legs["activity"] == "tail"], legs[legs["activity"] == "compute"]

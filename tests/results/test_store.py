@@ -29,6 +29,7 @@ from wflsim.files import Busy
 from wflsim.policies.base import average_models
 from wflsim.policies.fedavg import FedAvg
 from wflsim.policies.registry import POLICIES, PolicySpec
+from wflsim.records import read_trace
 from wflsim.results.digest import CARRYING, PACKAGE, learning_digest, run_digest
 from wflsim.results.folders import status
 from wflsim.results.store import Store
@@ -283,3 +284,13 @@ def test_two_processes_that_grow_one_trace_corrupt_nothing(tmp_path):
     (entry,) = (Store().root / "traces").iterdir()
     assert json.loads((entry / "seal.json").read_text())["rounds"] == 6
     assert len(Store().trace(entry.name).read().trace) == 6
+
+
+def test_a_trace_without_local_steps_is_answered_with_a_sentence(tmp_path):
+    """Before steps were recorded an order had ten fields: time and energy of computing cannot be told from those."""
+    path = tmp_path / "trace.jsonl"
+    path.write_text('[0,[["gather",[[3,0,0,0,64,0,64,16,16,64]],null]],null]\n')
+    with pytest.raises(StoreError, match=r"earlier version of wflsim, which did not record local steps.*--fresh"):
+        read_trace(path)
+    path.write_text('[0,[["gather",[[3,0,0,0,64,0,64,16,16,64,1,1]],null]],null]\n')
+    assert read_trace(path)[0].steps[0].orders[0].backward_steps == 1

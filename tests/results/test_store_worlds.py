@@ -247,7 +247,7 @@ def test_sweeps_keep_a_failing_regime_away_from_the_good_ones(place, tmp_path, m
 
 
 def test_tuning_in_a_world_that_loses_orders_is_done_live(place, tmp_path):
-    scenario = scenario_in(place, SILENT, "3, target: {accuracy: 0.5}", "tune: {tau: [1, 2]}")
+    scenario = scenario_in(place, SILENT, "3, target: {accuracy: 0.5}", "tune: {knobs: {tau: [1, 2]}}")
     found = study(scenario, workers=1)
     assert [("the order of client" in note and "was lost" in note) for note in found.notes] == [True, True], found.notes
     assert not any(line.reached for line in found.lines), "nothing arrived, so nothing was learnt"

@@ -49,14 +49,14 @@ PLACES = {
     **dict.fromkeys(("Rayleigh", "Rician"), "radio.fading"),
     **dict.fromkeys(("Ring", "Torus", "Complete", "ErdosRenyi", "WithinDistance"), "d2d.topology"),
     **dict.fromkeys(("Shannon", "Gap", "Cqi", "Fixed"), "radio.rate"),
-    **dict.fromkeys(("Periodic", "Windows"), "devices.0.availability"),
+    **dict.fromkeys(("Periodic", "Windows", "Diurnal", "Churn", "FileHours"), "devices.0.availability"), "OutagesSpec": "outages",
     **dict.fromkeys(("DigitsSpec", "MnistSpec", "SyntheticSpec", "NpzSpec"), "data"),
     **dict.fromkeys(("ZipfDirichletSpec", "IidSpec", "ShardsSpec", "FileSpec", "NaturalSpec"), "partition"),
     **dict.fromkeys(("LinearSpec", "MlpSpec", "CnnSpec", "ResNet18LastSpec", "ModuleSpec"), "model"),
     **{policy.__name__: "policies.0" for policy in POLICIES},
 }  # fmt: skip
 """Where a block of this class stands in a scenario."""
-WORDS = {"Scenario.name", "Scenario.description", "Scenario.sweep", "Scenario.tune"}
+WORDS = {"Scenario.name", "Scenario.description", "Scenario.sweep", "Scenario.tune", "Scenario.accept"}
 """What is printed only, and the blocks above."""
 
 
@@ -74,7 +74,7 @@ class Case(NamedTuple):
 
 
 UMA = {"radio": {"path_loss": {"name": "uma"}, "bandwidth": "200 kHz"}}
-FLOPS = {"devices.0.speed": "1 GFLOP/s", "devices.0.compute_power": "2 W"}
+SLOW_CLOCK = {"devices.0.max_frequency": "2 GHz"}
 LOSSY = {"radio.loss.probability": 0.5}
 NATURAL = {"data": {"name": "synthetic"}, "partition": {"name": "natural"}}
 AWAY = {"name": "periodic", "period": "10 s", "open": "5 s"}
@@ -97,6 +97,9 @@ GIVEN = {
     "Gap": {"radio.rate": {"name": "gap"}}, "Fixed": {"radio.rate": {"name": "fixed"}},
     "PowerControlSpec": {**UMA, "radio.power_control": {"target": 1e-14}},
     "Periodic": {"devices.0.availability": AWAY},
+    "Diurnal": {"devices.0.availability": {"name": "diurnal"}},
+    "Churn": {"devices.0.availability": {"name": "churn", "stay": "1 s", "away": "1 s"}, **LONG}, "OutagesSpec": {"outages": {"groups": 2, "every": "1 s", "length": "1 s"}, **LONG},
+    "FileHours": {"devices.0.availability": {"name": "file", "file": "hours a"}},
     "Windows": {"devices.0.availability": {"name": "windows", "windows": [[0, 100]]}},
     "MnistSpec": {"data": {"name": "mnist"}}, "SyntheticSpec": NATURAL,
     "ShardsSpec": {"partition": {"name": "shards"}}, "MlpSpec": {"model": {"name": "mlp"}},
@@ -118,7 +121,7 @@ SERVERS = ("FedAvgM", "FedAdagrad", "FedAdam", "FedYogi")
 CASES: dict[str, Case] = {
     "Scenario.clients": Case(7), "Scenario.seeds": Case([1]), "Scenario.evaluate_every": Case(2), "Scenario.data": Case({"name": "synthetic"}, {"partition": {"name": "natural"}, "data": {"name": "synthetic", "beta": 0}}),
     "Scenario.partition": Case({"name": "iid"}), "Scenario.model": Case({"name": "mlp"}),
-    "Scenario.policies": Case([{"name": "fedprox", "m": 3, "tau": 2}]), "Scenario.devices": Case([{"profile": "lte_phone"}]),
+    "Scenario.policies": Case([{"name": "fedprox", "m": 3, "tau": 2}]), "Scenario.devices": Case([{"modem": "lte"}]),
     # radio
     "RadioSpec.snr": Case("7 dB"), "RadioSpec.path_loss": Case({"name": "umi"}, UMA), "RadioSpec.trace": Case("trace a", {"radio": {}}),
     "RadioSpec.reading": Case(), "RadioSpec.bandwidth": Case("300 kHz"), "RadioSpec.power": Case(["50 mW", "200 mW"]),
@@ -139,19 +142,26 @@ CASES: dict[str, Case] = {
     # cell, devices, server
     "CellSpec.radius": Case(300.0, UMA), "CellSpec.min_distance": Case(450.0, UMA), "CellSpec.distances": Case([100.0, 400.0], UMA),
     "CellSpec.speed": Case("30 m/s", UMA), "CellSpec.access": Case(),
-    "DeviceSpec.profile": Case(), "DeviceSpec.share": Case(3.0, {"devices": [{}, {"cycles_per_sample": 1e6}]}),
-    "DeviceSpec.cycles_per_sample": Case(2e6), "DeviceSpec.frequency": Case("2 GHz"), "DeviceSpec.kappa": Case(1e-27), "DeviceSpec.speed": Case("1 GFLOP/s"),
-    "DeviceSpec.utilisation": Case(0.5, FLOPS), "DeviceSpec.compute_power": Case("3 W", FLOPS), "DeviceSpec.spread": Case(0.5),
-    "DeviceSpec.receive_power": Case("1 W"), "DeviceSpec.receive_energy_per_bit": Case(1e-6), "DeviceSpec.idle_power": Case("1 W"),
-    "DeviceSpec.amplifier_efficiency": Case(0.5), "DeviceSpec.circuit_power": Case("1 W"), "DeviceSpec.transmit_power": Case("1 W"),
-    "DeviceSpec.transmit_energy_per_bit": Case(1e-6), "DeviceSpec.promotion": Case("0.1 s"), "DeviceSpec.promotion_power": Case("1 W", {"devices.0.promotion": "0.1 s"}),
+    "DeviceSpec.compute": Case(), "DeviceSpec.modem": Case(None, {"radio.power": "5 mW"}), "DeviceSpec.share": Case(3.0, {"devices": [{}, {"cycles_per_sample": 1e6}]}),
+    "DeviceSpec.cycles_per_sample": Case(2e6), "DeviceSpec.frequency": Case("2 GHz"), "DeviceSpec.max_frequency": Case("0.9 GHz", refused="full clock"),
+    "DeviceSpec.kappa": Case(1e-27), "DeviceSpec.speed": Case("1 MFLOP/s", {"devices": [{}]}), "DeviceSpec.step_overhead": Case("1 ms"), "DeviceSpec.call_overhead": Case("1 ms"),
+    "DeviceSpec.memory_share": Case(0.5, SLOW_CLOCK), "DeviceSpec.clock_exponent": Case(1.0, SLOW_CLOCK),
+    "DeviceSpec.compute_idle_power": Case("1 W"), "DeviceSpec.compute_active_power": Case("3 W"), "DeviceSpec.spread": Case(0.5),
+    "DeviceSpec.receive_power": Case("1 W"), "DeviceSpec.receive_energy_per_bit": Case(1e-6), "DeviceSpec.listen_power": Case("1 W"), "DeviceSpec.sleep_power": Case("1 W"),
+    "DeviceSpec.radiated_power": Case("50 mW"), "DeviceSpec.max_power": Case("50 mW", refused="radiates at most"),
+    "DeviceSpec.amplifier_efficiency": Case(0.5), "DeviceSpec.amplifier_exponent": Case(0.5, {"devices.0.max_power": "200 mW"}), "DeviceSpec.circuit_power": Case("1 W"),
+    "DeviceSpec.transmit_energy_per_bit": Case(1e-6), "DeviceSpec.wake": Case("0.1 s"), "DeviceSpec.wake_power": Case("1 W", {"devices.0.wake": "0.1 s"}),
     "DeviceSpec.tail": Case("1 s", {"devices.0.tail_power": "1 W"}), "DeviceSpec.tail_power": Case("1 W", {"devices.0.tail": "1 s"}),
     "DeviceSpec.battery": Case(1e-2), "DeviceSpec.availability": Case(AWAY), "DeviceSpec.dropout": Case(0.9),
+    "Diurnal.start": Case("20 h"), "Diurnal.length": Case("1 h"), "Diurnal.spread": Case("0 s"), "Churn.join": Case("5 s"), "Churn.stay": Case("0.3 s"),
+    "Churn.away": Case("5 s"), "Churn.leave": Case(0.9), "Scenario.outages": Case({"groups": 1, "every": "0.1 s", "length": "1 s"}),
+    "OutagesSpec.groups": Case(1), "OutagesSpec.every": Case("0.1 s"), "OutagesSpec.length": Case("9 s"), "FileHours.file": Case("hours b"),
+    "FileHours.layout": Case("flash", refused="not JSON"), "FileHours.loop": Case(True, {**LONG, "devices.0.availability": {"name": "file", "file": "hours b"}}), "FileHours.draw": Case("with_replacement", LONG),
     "Periodic.period": Case("20 s"), "Periodic.open": Case("8 s"), "Windows.windows": Case([[0, 0.5], [1, 100]]),
     "ServerSpec.compute_budget": Case("100 ms"), "ServerSpec.deadline": Case("0.4 s"), "ServerSpec.first": Case(1), "ServerSpec.quorum": Case(3, {"server.deadline": "0.43 s"}),
     "ServerSpec.aggregation": Case("1 s"), "ServerSpec.loss_detection": Case(None, {**LOSSY, "server.deadline": "20 s"}),
     "ServerSpec.selector": Case(None, {"devices": [{"cycles_per_sample": 1e6}, {}], "devices.0.availability": AWAY}),
-    "ServerSpec.over_selection": Case(1.5), "ServerSpec.idle": Case(None, {"server.aggregation": "1 s"}),
+    "ServerSpec.over_selection": Case(1.5), "ServerSpec.idle": Case(None, {"server.aggregation": "1 s", "devices.0.sleep_power": "1 mW"}),
     "FedcsSpec.deadline": Case("0.5 s"), "OortSpec.epsilon": Case(0.2), "OortSpec.epsilon_decay": Case(0.5), "OortSpec.epsilon_min": Case(1.0, {"server.oort.epsilon": 0.0}),
     **{f"OortSpec.{name}": Case(value, {"stop.rounds": 16}) for name, value in {"cut_off": 0.01, "clip": 0.01, "alpha": 0.0, "pace": 1.0}.items()},
     "OortSpec.pace_step": Case(1.0, {"stop.rounds": 16, "server.oort.window": 1}), "OortSpec.window": Case(1, {"stop.rounds": 16, "server.oort.pace_step": 1.0}),
@@ -274,6 +284,9 @@ def made(tmp_path_factory) -> dict[str, str]:
         lines = ["time_s,client_0,client_1", *(f"{t},{level_db + t % 3},{level_db - t % 2}" for t in range(20))]
         (folder / f"trace_{which}.csv").write_text("\n".join(lines))
         paths[f"trace {which}"] = str(folder / f"trace_{which}.csv")
+        hours = [f"{client},{0.1 * client:.1f},{1.5 if which == 'b' else 9 + client}" for client in range(6)]
+        (folder / f"hours_{which}.csv").write_text("\n".join(["client,start_s,end_s", *hours]))
+        paths[f"hours {which}"] = str(folder / f"hours_{which}.csv")
         x, y = rng.normal(size=(120, 4)).astype(np.float32), rng.integers(0, 3, 120)
         np.savez(folder / f"data_{which}.npz", x_train=x, y_train=y, x_test=x[:60], y_test=y[:60])
         paths[f"data {which}"] = str(folder / f"data_{which}.npz")
@@ -296,7 +309,7 @@ def filled(value: Any, made: dict[str, str]) -> Any:
 
 
 def scenario(given: dict[str, Any], made: dict[str, str]) -> Scenario:
-    data = {**copy.deepcopy(BASE), "devices": [{}]}
+    data = {**copy.deepcopy(BASE), "devices": [{"cycles_per_sample": 1.083e7}]}
     for key, value in given.items():
         assign(data, key, copy.deepcopy(filled(value, made)), "test")
     return Scenario.model_validate(data)

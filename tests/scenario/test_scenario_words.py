@@ -167,11 +167,11 @@ def test_a_charge_is_an_energy_at_its_voltage(given, joules):
 
 
 def test_shares_in_percent_everywhere():
-    overrides = ["stop.target.accuracy=75 %", "devices.dropout=2.5%", "devices.utilisation=50 %", "radio.loss.probability=10 %",
+    overrides = ["stop.target.accuracy=75 %", "devices.dropout=2.5%", "devices.memory_share=50 %", "radio.loss.probability=10 %",
                  "devices.amplifier_efficiency=35 %"]  # fmt: skip
     scenario = build(parse(TEXT, "s.yaml"), overrides)
     device = scenario.devices[0]
-    assert (scenario.stop.target.accuracy, device.dropout, device.utilisation) == (0.75, 0.025, 0.5)
+    assert (scenario.stop.target.accuracy, device.dropout, device.memory_share) == (0.75, 0.025, 0.5)
     assert (scenario.radio.loss.probability, device.amplifier_efficiency) == (0.1, 0.35)
     for wrong in ("0 %", "101 %", "-3 %", "% 5"):
         with pytest.raises(ScenarioError, match=r"accuracy: got .*; must be a share"):
@@ -242,7 +242,7 @@ def test_dir_and_version_name_what_is_public():
 
 CHOICES = {
     "path_loss": "log_distance uma umi inh", "fading": "rayleigh rician", "rate": "shannon gap cqi fixed",
-    "access": "dedicated tdma ofdma makespan", "profile": "generic raspberry_pi_4 jetson_nano lte_phone wifi_station",
+    "access": "dedicated tdma ofdma makespan", "modem": "ideal wifi_nic wifi_phone lte lte_2012 nr_low nr_mmwave nb_iot lora ble",
     "selector": "by_lambda best_channel least_energy availability", "availability": "periodic windows",
     "partition": "zipf_dirichlet iid shards file natural", "model": "linear mlp cnn resnet18_last module",
     "data": "digits mnist fashion_mnist kmnist synthetic npz", "reading": "power_fixed power_for_snr snr_at_1mhz",

@@ -49,7 +49,7 @@ def test_the_published_table_gives_the_35_cells_to_the_printed_digits(tmp_path):
     assert np.log(law(10) / law(1)) / np.log(10) == pytest.approx(-0.3557551, abs=1e-7)
     frame = pd.read_csv(folder / "map.csv")
     assert list(frame.columns) == [
-        "policy", "regime", "radio.snr", "radio.bandwidth", "tau_star", "cost", "cost_low", "cost_high", "unit", "p_reach", "within5", "edge",
+        "policy", "regime", "radio.snr", "radio.bandwidth", "tau_star", "cost", "cost_low", "cost_high", "unit", "p_reach", "within5", "edge", "why_edge",
         "cost_unseen", "cost_unseen_low", "cost_unseen_high", "p_best", "could_win", "censored", "diverged",
     ]  # fmt: skip
     assert frame["radio.snr"].iloc[0] == "-10 dB"
@@ -165,7 +165,7 @@ def test_costs_are_those_that_a_run_with_this_tau_writes_down(objective, tmp_pat
         ((*TUNED, "sweep={grid: {partition.alpha: [1, 2]}}"), "regime 0 changes partition; a tune map goes over worlds only"),
         ((*TUNED, "policies=[{name: afl}]"), "tune: afl cannot have tau=3"),
         ((*TUNED, "tune.objective=cost"), "objective cost needs cost"),
-        ((*TUNED, "tune.tau=[3, 3]"), "the same tau is given twice"),
+        ((*TUNED, "tune.knobs.tau=[3, 3]"), "the same tau is given twice"),
         ((*TUNED, "tune.rounds_to_target={5: 48}"), "at least two values of tau"),
         ((*TUNED, "tune.rounds_to_target={5: 48, 9: -1}"), "tune.rounds_to_target.9: got -1"),
     ],
@@ -185,6 +185,8 @@ def test_the_command_prints_a_map_and_an_answer_and_writes_the_folder(tmp_path):
     assert "50 % worst accuracy: tau* from" in " ".join(done.stdout.split())
     folder = tmp_path / "runs/small-tune"
     assert {path.name for path in folder.iterdir()} >= {"scenario.yaml", "run.json", "map.csv", "costs.csv", "curves.csv", "map.png"}
+    searched = subprocess.run([*command[:-3], "{most: 1}", *settings, "--out", "one"], cwd=tmp_path, capture_output=True, text=True)
+    assert "tau* from 1" in " ".join(searched.stdout.split()), searched.stderr
     again = subprocess.run([*command, *settings, "--json"], cwd=tmp_path, capture_output=True, text=True)
     printed = json.loads(again.stdout)
     assert len(printed["map"]) == 4

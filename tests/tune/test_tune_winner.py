@@ -202,7 +202,7 @@ def test_a_target_out_of_reach_has_no_winner_anywhere(tmp_path):
 @pytest.mark.parametrize("world", ["radio.snr=10 dB", "radio.loss.outage_threshold=1e-30 linear"], ids=["replayed", "live"])
 def test_a_tau_whose_training_diverges_is_not_recommended(world):
     """At this step size tau=8 diverges within a few rounds on every seed; tau=1 lives and misses. Early death was cheapest."""
-    found = study(small_drdm("policies=[{name: drdm, m: 4, tau: 3, eta: 20}]", "stop.rounds=12", "stop.target={accuracy: 0.3}", "seeds=3", "tune.tau=[1, 8]", world), workers=1)
+    found = study(small_drdm("policies=[{name: drdm, m: 4, tau: 3, eta: 20}]", "stop.rounds=12", "stop.target={accuracy: 0.3}", "seeds=3", "tune.knobs.tau=[1, 8]", world), workers=1)
     choice = next(iter(found.choices.values()))
     alive, dead = choice.candidates
     assert (alive.diverged, alive.censored, dead.diverged, dead.censored) == (0, 3, 3, 0)
@@ -212,7 +212,7 @@ def test_a_tau_whose_training_diverges_is_not_recommended(world):
     assert [line.diverged for line in found.lines] == [False] * 3 + [True] * 3
 
 
-CUT = ("stop.target={accuracy: 0.5, hold: 3}", "seeds=3", "tune.tau=[1, 8]", "radio.snr=30 dB", "radio.bandwidth=10 MHz")
+CUT = ("stop.target={accuracy: 0.5, hold: 3}", "seeds=3", "tune.knobs.tau=[1, 8]", "radio.snr=30 dB", "radio.bandwidth=10 MHz")
 
 
 def test_a_real_tau_that_stop_rounds_cut_off_is_said_and_drawn_hollow(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from wflsim.analysis.legs import latency_s, world_facts
-from wflsim.exchange import Order
+from wflsim.exchange import Order, Outcome
 from wflsim.records import Leg, RoundRow
 from wflsim.rng import stream
 from wflsim.units import db_to_ratio
@@ -18,8 +18,6 @@ from wflsim.world.channel.loss import LossSpec, send_attempts
 from wflsim.world.channel.path_loss import Inh, LogDistance, Uma, Umi
 from wflsim.world.channel.radio import RadioSpec
 from wflsim.world.channel.rates import Cqi
-from wflsim.world.fleet.profiles import PROFILES
-from wflsim.world.fleet.spec import DeviceSpec, build_fleet
 from wflsim.world.world import World, WorldSpec
 
 C = 299_792_458.0
@@ -114,24 +112,6 @@ def test_line_of_sight_is_certain_near_by_and_follows_the_table_farther_out():
     assert Inh(name="inh").sight_probability(np.array([2.0, 5.0, 20.0, 49.0, 50.0, 100.0])) == pytest.approx(expected)
 
 
-PROFILE_TABLE = {
-    # docs/radio_and_energy.md, devices; utilisation and the radios of the boards are assumed and said to be; -1: radiated power instead
-    "generic": (1.083e-2, 1e-28 * 1.083e7 * 1e18, 0.1, 0.0, 0.01, -1, 0.0, 0.0, 0.0, 0.0, 0.0),
-    "raspberry_pi_4": (3 / (9.69e9 * 0.25), 6.5 * 3 / (9.69e9 * 0.25), 3.94, 0.0, 2.7, 3.94, 0.0, 0.0, 0.0, 0.0, 0.0),
-    "jetson_nano": (3 / (472e9 * 0.25), 10 * 3 / (472e9 * 0.25), 2.94, 0.0, 2.0, 3.14, 0.0, 0.0, 0.0, 0.0, 0.0),
-    "lte_phone": (1.083e-2, 1e-28 * 1.083e7 * 1e18, 1.2, 51.97e-9, 0.03, 1.2, 438.39e-9, 0.26, 1.21, 10.0, 1.06),
-    "wifi_station": (1.083e-2, 1e-28 * 1.083e7 * 1e18, 0.94, 0.0, 0.82, 1.14, 0.0, 0.0, 0.0, 0.0, 0.0),
-}
-
-
-@pytest.mark.parametrize("profile", PROFILES)
-def test_every_constant_of_every_profile(profile):
-    (traits,) = build_fleet([DeviceSpec(profile=profile)], 1, seed=0, flops_per_sample=1.0)
-    got = (traits.s_per_sample, traits.j_per_sample, traits.receive_w, traits.receive_j_per_bit, traits.idle_w,
-           -1 if traits.transmit_w is None else traits.transmit_w, traits.transmit_j_per_bit, traits.promotion_s, traits.promotion_w, traits.tail_s, traits.tail_w)  # fmt: skip
-    assert got == pytest.approx(PROFILE_TABLE[profile], rel=1e-12)
-
-
 def test_defaults_of_the_radio_are_those_of_the_reference():
     """docs/radio_and_energy.md: noise figures of 5 and 9 dB, 30 dBm down, 20 dBm up, 2 GHz, 1 MHz; a gap of 3 dB."""
     radio = RadioSpec()
@@ -180,7 +160,7 @@ def test_the_walk_above_meets_lost_blocks_in_the_middle():
 def test_retransmitted_bits_cost_time_power_and_joules_per_bit(seed):
     """Every attempt carries all bits at R = 1 MHz log2(11): n attempts take n L/R seconds and n L bits worth of J/bit."""
     place = world(1, seed, radio={"loss": {"probability": 0.7, "attempts": 8}},
-                  devices={"transmit_power": "2 W", "transmit_energy_per_bit": 3e-6})  # fmt: skip
+                  devices={"circuit_power": "1.9 W", "transmit_energy_per_bit": 3e-6})  # fmt: skip
     (leg,) = [leg for leg in legs_of(place, [order(0)]) if leg.activity == "transmit"]
     rate_bps = 1e6 * math.log2(11)
     assert leg.attempts >= 1
@@ -249,7 +229,7 @@ def test_two_in_a_band_have_half_of_it_each_and_half_of_its_noise():
 # --- batteries
 
 def battery(joules, **server):
-    return world(2, devices=[{"battery": joules, "idle_power": "1 W", "cycles_per_sample": 0}, {"idle_power": "1 W", "cycles_per_sample": 0}],
+    return world(2, devices=[{"battery": joules, "compute_idle_power": "1 W", "cycles_per_sample": 0}, {"compute_idle_power": "1 W", "cycles_per_sample": 0}],
                  server={"idle": "all", **server})  # fmt: skip
 
 
@@ -269,7 +249,7 @@ def test_a_device_that_idled_to_death_is_not_asked_again():
 
 
 def test_waiting_drains_no_battery_where_only_participants_are_charged():
-    place = world(2, devices={"battery": 5.0, "idle_power": "1 W"}, server={"aggregation": "60 s"})
+    place = world(2, devices={"battery": 5.0, "compute_idle_power": "1 W"}, server={"aggregation": "60 s"})
     place.end_round()
     assert place.eligible() == [0, 1]
 
@@ -278,7 +258,7 @@ def test_a_battery_dies_exactly_when_its_joules_are_spent():
     """Sending draws 2 W and takes 32 000 bit / (1 MHz log2 11) = 9.25 ms, 18.5 mJ: 18.6 mJ last, 18.4 mJ do not."""
     seconds = BITS / (1e6 * math.log2(11))
     for joules, fate in ((2 * seconds * 1.001, "delivered"), (2 * seconds * 0.999, "dead")):
-        place = world(1, devices={"battery": joules, "transmit_power": "2 W"})
+        place = world(1, devices={"battery": joules, "circuit_power": "1.9 W"})
         (outcome,) = place.gather([order(0)], None)
         (leg,) = [leg for leg in place.take_legs() if leg.activity == "transmit"]
         assert outcome.fate == fate
@@ -289,7 +269,7 @@ def test_a_battery_dies_exactly_when_its_joules_are_spent():
 def test_a_battery_pays_for_bits_while_they_are_sent():
     """2 W and 3 uJ/bit at R = 3.46 Mbit/s are 12.4 W: 50 mJ last 4.04 ms of an upload of 9.25 ms."""
     rate_bps = 1e6 * math.log2(11)
-    place = world(1, devices={"battery": 0.05, "transmit_power": "2 W", "transmit_energy_per_bit": 3e-6})
+    place = world(1, devices={"battery": 0.05, "circuit_power": "1.9 W", "transmit_energy_per_bit": 3e-6})
     (outcome,) = place.gather([order(0)], None)
     (leg,) = place.take_legs()
     assert (outcome.fate, leg.outcome, leg.energy_j) == ("dead", "dead", pytest.approx(0.05))
@@ -326,7 +306,7 @@ def test_every_order_of_an_asynchronous_policy_has_the_deadline_to_itself(deadli
     """Sent at 0 and, again to client 0, when its first reply is in: the second order has as long as the first had."""
     place = slow_and_fast(deadline=deadline_s)
     place.send([order(0), order(1)])
-    assert place.receive() == (0, "delivered", True)
+    assert place.receive() == Outcome(0, "delivered", True)
     first_s = place.now_s
     place.send([order(0, round=1, up=4 * BITS)])  # takes 37 ms
     outcomes = [place.receive(), place.receive()]
@@ -352,7 +332,7 @@ def test_first_from_both_sides(first, fates, now_s):
 def test_a_window_from_both_sides():
     """Open from 1 s to 2 s; the upload takes 9.25 ms, so it is dropped if it begins after 1.99075 s."""
     up_s = BITS / (1e6 * math.log2(11))
-    for start_s, fate in ((2 - 1.01 * up_s, "delivered"), (2 - 0.99 * up_s, "dropped")):
+    for start_s, fate in ((2 - 1.01 * up_s, "delivered"), (2 - 0.99 * up_s, "gone")):
         place = world(2, devices=[{"availability": {"name": "windows", "windows": [[1.0, 2.0], [7.0, 9.0]]}}, {}],
                       server={"aggregation": start_s})  # fmt: skip
         assert place.eligible() == [1]  # the other's window has not opened
@@ -364,7 +344,7 @@ def test_a_window_from_both_sides():
 
 def test_waiting_for_others_is_written_in_the_phase_in_which_one_waits():
     """The fast client waits 22.75 ms for the slow one, in round 3, phase 1; the server's pause belongs to the round, phase 0."""
-    place = world(2, radio={"snr": ["10 dB", "0 dB"]}, server={"idle": "all", "aggregation": "1 s"})
+    place = world(2, radio={"snr": ["10 dB", "0 dB"]}, devices={"sleep_power": "1 mW"}, server={"idle": "all", "aggregation": "1 s"})
     place.gather([order(0, round=3, phase=1), order(1, round=3, phase=1)], None)
     (idle,) = [leg for leg in place.take_legs() if leg.activity == "idle"]
     assert (idle.client, idle.round, idle.phase) == (0, 3, 1)

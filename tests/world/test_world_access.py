@@ -187,7 +187,7 @@ def orders(n, up=1_000_000, samples=300):
 
 
 def world(n=3, **blocks):
-    spec = {"devices": {"cycles_per_sample": 1e6, "idle_power": "50 mW"}, **blocks}
+    spec = {"devices": {"cycles_per_sample": 1e6, "listen_power": "50 mW"}, **blocks}
     return World(WorldSpec.model_validate(spec), n, 0)
 
 

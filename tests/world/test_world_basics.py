@@ -22,7 +22,7 @@ SPEC = {
         "frequency": "1 GHz",
         "kappa": 1e-28,
         "receive_power": "200 mW",
-        "idle_power": "50 mW",
+        "listen_power": "50 mW",
         "amplifier_efficiency": 0.5,
         "circuit_power": "10 mW",
     },

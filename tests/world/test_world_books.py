@@ -20,24 +20,31 @@ from wflsim.world.world import World, WorldSpec
 
 CLIENTS = 4
 SNR_DB = [3.0, 10.0, 17.0]
+STEPS = 5
+"""Batches in which every order works."""
 
 devices = st.fixed_dictionaries(
     {
         "frequency": st.sampled_from([2e8, 1e9]),
         "cycles_per_sample": st.sampled_from([1e5, 4e6]),
         "kappa": st.sampled_from([1e-28, 3e-27]),
+        "compute_idle_power": st.sampled_from([0.0, 0.2]),
+        "step_overhead": st.sampled_from([0.0, 0.003]),
+        "call_overhead": st.sampled_from([0.0, 0.01]),
         "receive_power": st.sampled_from([0.1, 0.9]),
         "receive_energy_per_bit": st.sampled_from([0.0, 5e-8]),
-        "idle_power": st.sampled_from([0.01, 0.3]),
+        "listen_power": st.sampled_from([0.01, 0.3]),
+        "sleep_power": st.sampled_from([0.0, 0.05]),
         "transmit_energy_per_bit": st.sampled_from([0.0, 4e-7]),
-        "promotion": st.sampled_from([0.0, 0.26]),
-        "promotion_power": st.just(1.2),
+        "wake": st.sampled_from([0.0, 0.26]),
+        "wake_power": st.just(1.2),
         "tail": st.sampled_from([0.0, 0.4]),
         "tail_power": st.just(0.7),
     },
     optional={
-        "transmit_power": st.just(1.5),
+        "circuit_power": st.just(0.6),
         "amplifier_efficiency": st.just(0.25),
+        "amplifier": st.sampled_from([(0.5, 0.2), (0.0, 0.2), (1.0, 0.3)]),
         "battery": st.sampled_from([0.4, 3.0]),
         "dropout": st.just(0.3),
     },
@@ -58,8 +65,8 @@ worlds = st.fixed_dictionaries(
 
 def spec_of(blocks):
     device = dict(blocks["device"])
-    if "transmit_power" in device:
-        device.pop("amplifier_efficiency", None)
+    if "amplifier" in device:
+        device["amplifier_exponent"], device["max_power"] = device.pop("amplifier")
     radio = {"snr": [f"{snr} dB" for snr in SNR_DB], "bandwidth": blocks["bandwidth"], "power": blocks["power"]}
     if blocks["loss"]:
         radio["loss"] = blocks["loss"]
@@ -74,7 +81,7 @@ def phases(spec, payload, seed):
     found = []
     try:
         for s in range(5):
-            orders = [Order(c, s, 0, 0, shared, each, up, samples, samples // 2, up) for c in w.eligible()]
+            orders = [Order(c, s, 0, 0, shared, each, up, samples, samples // 2, up, STEPS, STEPS // 2) for c in w.eligible()]
             begin_s = w.now_s
             outcomes = w.gather(orders, None)
             w.end_round()
@@ -85,16 +92,28 @@ def phases(spec, payload, seed):
 
 
 def expected_power_w(leg, device, radiated_w):
-    """Drawn by the whole device (the radio alone, in its tail) during this leg, without what each bit costs."""
+    """Drawn by processor and modem during this leg, without what each bit costs and without the rest of a modem that idles."""
+    idle_w = device.compute_idle_power
     if leg.activity in ("receive", "transmit") and leg.attempts == 0:
-        return device.promotion_power
-    sending_w = device.transmit_power
-    if sending_w is None:
-        sending_w = radiated_w / device.amplifier_efficiency + device.circuit_power
+        return idle_w + device.wake_power
+    if device.max_power is None:
+        amplifier_w = radiated_w / device.amplifier_efficiency
+    else:
+        amplifier_w = device.max_power / device.amplifier_efficiency * (radiated_w / device.max_power) ** device.amplifier_exponent
     return {
-        "receive": device.receive_power, "compute": device.kappa * device.frequency**3, "transmit": sending_w,
-        "idle": device.idle_power, "tail": device.tail_power,
+        "receive": idle_w + device.receive_power, "compute": idle_w + device.kappa * device.frequency**3,
+        "transmit": idle_w + device.circuit_power + amplifier_w, "idle": idle_w, "tail": device.tail_power,
     }[leg.activity]  # fmt: skip
+
+
+def resting_j(leg, legs, device):
+    """Joules of the modem beside a processor that computes or idles: asleep or listening, whenever no tail runs."""
+    if leg.activity not in ("compute", "idle"):
+        return 0.0
+    tails = [other for other in legs if other.activity == "tail" and other.client == leg.client]
+    beside_s = sum(max(0.0, min(leg.end_s, tail.end_s) - max(leg.start_s, tail.start_s)) for tail in tails)
+    rest_w = device.sleep_power if leg.activity == "compute" else device.listen_power
+    return rest_w * (leg.end_s - leg.start_s - beside_s)
 
 
 @settings(max_examples=120, deadline=None, derandomize=True)
@@ -108,7 +127,7 @@ def test_every_leg_costs_what_the_scenario_says(blocks):
                 continue  # a battery gives no more than it has: below
             took_s = leg.end_s - leg.start_s
             rate_bps = blocks["bandwidth"] * math.log2(1 + 10 ** (SNR_DB[leg.client % 3] / 10))
-            joules = expected_power_w(leg, device, radiated_w) * took_s
+            joules = expected_power_w(leg, device, radiated_w) * took_s + resting_j(leg, legs, device)
             if leg.activity == "transmit" and leg.attempts:
                 joules += device.transmit_energy_per_bit * rate_bps * took_s  # every attempt's bits, heard or not
                 assert leg.radiated_j == pytest.approx(radiated_w * took_s, rel=1e-9, abs=1e-15)
@@ -134,7 +153,9 @@ def test_transfers_and_computations_take_their_time(blocks):
             own_bps = blocks["bandwidth"] * math.log2(1 + 10 ** (SNR_DB[leg.client % 3] / 10))
             took_s = leg.end_s - leg.start_s
             if leg.activity == "compute":
-                assert took_s == pytest.approx(work * spec.devices[0].cycles_per_sample / spec.devices[0].frequency, rel=1e-9)
+                device = spec.devices[0]
+                overhead_s = device.call_overhead + STEPS * device.step_overhead
+                assert took_s == pytest.approx(overhead_s + work * device.cycles_per_sample / device.frequency, rel=1e-9)
             elif leg.activity == "transmit":
                 assert took_s == pytest.approx(up / own_bps, rel=1e-9)
                 assert leg.bits == up

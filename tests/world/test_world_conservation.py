@@ -37,7 +37,8 @@ devices = st.lists(
     st.fixed_dictionaries(
         {"cycles_per_sample": st.sampled_from([1e5, 3e6])},
         optional={
-            "profile": st.sampled_from(["lte_phone", "wifi_station"]),
+            "compute": st.sampled_from(["raspberry_pi_4", "jetson_nano"]),
+            "modem": st.sampled_from(["lte", "wifi_nic", "nb_iot", "lte_2012"]),
             "battery": st.floats(0.05, 20.0),
             "dropout": st.floats(0, 0.5),
             "availability": st.just({"name": "periodic", "period": "20 s", "open": "9 s"}),
@@ -91,7 +92,7 @@ def test_nothing_appears_or_disappears(blocks, payload, seed, asynchronous):
 
     # Every order ends exactly once, with a reason.
     assert sorted(o.client for o in outcomes) == sorted(order.client for order in orders)
-    assert {o.fate for o in outcomes} <= {"delivered", "lost", "late", "dead", "dropped"}
+    assert {o.fate for o in outcomes} <= {"delivered", "lost", "late", "dead", "dropped", "gone"}
     assert all(o.computed for o in outcomes if o.fate == "delivered")
 
     # Time never runs backwards.

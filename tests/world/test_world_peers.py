@@ -17,7 +17,7 @@ from wflsim.world.world import World, WorldSpec
 
 BITS, SAMPLES = 10_000, 30
 RADIO = {"snr": "10 dB", "bandwidth": "100 kHz", "power": "200 mW"}
-DEVICE = {"cycles_per_sample": 1e6, "frequency": "1 GHz", "receive_power": "300 mW", "idle_power": "50 mW", "amplifier_efficiency": 0.5, "circuit_power": "100 mW"}
+DEVICE = {"cycles_per_sample": 1e6, "frequency": "1 GHz", "receive_power": "300 mW", "listen_power": "50 mW", "amplifier_efficiency": 0.5, "circuit_power": "100 mW"}
 RATE_BPS = 100e3 * math.log2(11)
 
 
@@ -168,7 +168,7 @@ def test_who_dies_or_drops_out_is_missed_by_its_neighbours_only():
 
 
 def test_radios_wake_before_they_send_or_listen():
-    world, outcomes, legs = held(6, devices={**DEVICE, "promotion": "100 ms", "promotion_power": "1 W", "tail": "10 s"})
+    world, outcomes, legs = held(6, devices={**DEVICE, "wake": "100 ms", "wake_power": "1 W", "tail": "10 s"})
     assert all(outcome.fate == "delivered" for outcome in outcomes)
     assert world.now_s == pytest.approx(SAMPLES * 1e-3 + 0.1 + 2 * BITS / RATE_BPS)
     assert sum(leg.energy_j for leg in legs if leg.bits == 0 and leg.activity in ("receive", "transmit")) == pytest.approx(6 * 0.1)

@@ -31,7 +31,7 @@ class WorldFacts(NamedTuple):
     straggler_share: float
     """Share of that client's phases with company in which it was the last; 0 if nobody ever was."""
     failures: dict[str, int]
-    """Orders that brought no reply, by the outcome of their last leg: lost, outage, late, dead, dropped;
+    """Orders that brought no reply, by the outcome of their last leg: lost, outage, late, dead, dropped, gone;
     or no_step, of clients that were drawn and could not be asked."""
     lifetime_rounds: int | None
     """Rounds until the first battery died; None if none did."""
@@ -63,7 +63,7 @@ def world_facts(legs: pd.DataFrame) -> WorldFacts:
 
 def last_legs(legs: pd.DataFrame) -> pd.DataFrame:
     """The leg with which each order ended; waiting counts only if it was cut short."""
-    serving = legs["activity"].isin(WORK) | legs["outcome"].isin(["late", "dropped"])
+    serving = legs["activity"].isin(WORK) | legs["outcome"].isin(["late", "dropped", "gone"])
     return legs[serving].drop_duplicates(ORDER, keep="last")
 
 

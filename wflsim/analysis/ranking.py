@@ -32,19 +32,26 @@ def surest_then_cheapest(p_reach: float, cost: float, *then: float) -> tuple[flo
 
 
 def scores(
-    cost: NDArray[np.float64], missed: NDArray[np.bool_], subsets: NDArray[np.float64]
+    cost: NDArray[np.float64],
+    missed: NDArray[np.bool_],
+    subsets: NDArray[np.float64],
+    smooth: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
 ) -> NDArray[np.float64]:
     """The rule as one number [candidate, subset], for every subset of seeds: the lowest is best, inf if none reached.
 
     `cost` and `missed` are [candidate, seed]; `subsets` is [subset, seed] with 1 where a seed belongs to it. All
-    candidates have the same seeds, so that a missed seed more outweighs every difference of mean costs.
+    candidates have the same seeds, so that a missed seed more outweighs every difference of mean costs. `smooth` frees
+    mean costs [candidate, subset] from noise, where candidates tell of each other; None: each speaks for itself.
     """
     reached = ~missed
     count = reached.astype(np.float64) @ subsets.T
     total = np.where(reached, cost, 0.0) @ subsets.T
     mean = np.full(total.shape, np.inf)
     np.divide(total, count, out=mean, where=count > 0)
-    step = 1.0 + 2.0 * float(np.where(reached, cost, 0.0).max(initial=0.0))
+    if smooth is not None:
+        mean = smooth(mean)
+    largest = max(np.where(reached, cost, 0.0).max(initial=0.0), mean[np.isfinite(mean)].max(initial=0.0))
+    step = 1.0 + 2.0 * float(largest)
     return np.asarray(step * (missed.astype(np.float64) @ subsets.T) + mean, dtype=np.float64)
 
 

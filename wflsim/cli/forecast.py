@@ -18,10 +18,12 @@ from wflsim.experiments.regimes import regimes
 from wflsim.results.digest import learning_digest
 from wflsim.results.store import Store
 from wflsim.scenario import Scenario
-from wflsim.scenario.blocks import TuneSpec
+from wflsim.scenario.blocks import TauRange, TuneSpec
 from wflsim.simulation.stop import StopSpec
 from wflsim.tune.costs import reach
-from wflsim.tune.study import candidate_taus, live_runs, refuse_learning_keys, with_tau
+from wflsim.tune.growth import dearest_taus, first_taus, ladder
+from wflsim.tune.live import live_runs
+from wflsim.tune.question import candidate_taus, refuse_learning_keys, with_tau
 
 
 class Forecast(NamedTuple):
@@ -45,6 +47,8 @@ class Forecast(NamedTuple):
     workers: int
     rehearsed: int
     """Number of regimes in which one round was computed to measure its time."""
+    searched: bool = False
+    """tau is searched in a range: the counts are those of the dearest search, and the largest that are possible."""
 
 
 class _Work:
@@ -89,18 +93,28 @@ def forecast_run(scenario: Scenario, stage: Stage) -> Forecast:
 
 
 def forecast_tune(scenario: Scenario, stage: Stage) -> Forecast:
-    """The work of `wflsim tune`, if no tau is given up early. ScenarioError where it would refuse the scenario."""
+    """Of `wflsim tune`, if no tau is given up early and a search grows as far as tune.trainings allows.
+
+    ScenarioError where it would refuse the scenario.
+    """
     spec = scenario.tune or TuneSpec()
     found = regimes(scenario)
     worlds = [regime.scenario for regime in found]
     refuse_learning_keys(scenario, worlds)
     chosen = evenly(worlds)
     store, work = Store(), _Work()
-    taus = candidate_taus(spec)
+    given = candidate_taus(spec)
     runs = trainings = live = held_runs = held_trainings = 0
     for policy in range(len(scenario.policies)):
-        rate = _rate_by_tau(chosen, policy, taus, stage)
-        if any(why_live(world.world, world.policies[policy]) for world in worlds):
+        alone = any(why_live(world.world, world.policies[policy]) for world in worlds)
+        if isinstance(given, TauRange):
+            start, each = int(scenario.policies[policy].tau), len(scenario.seeds) * (len(worlds) if alone else 1)
+            allowed = max(1, spec.trainings // each)
+            taus, rehearsed = dearest_taus(given, start, allowed), first_taus(ladder(given), start, allowed)
+        else:
+            taus, rehearsed = given, given
+        rate = _rate_by_tau(chosen, policy, rehearsed, stage)
+        if alone:
             own = {run.digest: run for column in live_runs(found, policy, taus) for run in column}
             missing = [run for name, run in own.items() if not store.has_record(name)]
             _add_live(work, missing, [rate(run.scenario.policies[0].tau) for run in missing])
@@ -116,7 +130,7 @@ def forecast_tune(scenario: Scenario, stage: Stage) -> Forecast:
         runs += len(taus) * len(scenario.seeds) * len(worlds)
     return Forecast(
         len(found), runs, trainings, live, held_runs, held_trainings, work.rounds, work.seconds(work.workers),
-        work.workers, len(chosen),
+        work.workers, len(chosen), isinstance(given, TauRange),
     )  # fmt: skip
 
 
@@ -178,17 +192,18 @@ def _mean(rehearsed: Sequence[Rehearsed]) -> Rehearsed:
 
 def words(command: str, work: Forecast) -> str:
     """The forecast as one sentence."""
-    parts = []
+    parts, most = [], "at most " if work.searched else ""
     if work.trainings:
         replayed = f", each replayed in {work.regimes} regimes" if work.regimes > 1 else ""
-        parts.append(f"{_count(work.trainings, 'training')}{replayed}")
+        parts.append(f"{most}{_count(work.trainings, 'training')}{replayed}")
     if work.live:
-        parts.append(f"{_count(work.live, 'co-simulation')}, trained in its own world")
+        parts.append(f"{most}{_count(work.live, 'co-simulation')}, trained in its own world")
     held = [f"{work.held_trainings} of the trainings"] if work.trainings else []
     held += [f"{work.held_runs} of the runs"] if work.held_runs or work.live else []
     where = "" if work.rehearsed == work.regimes else f", from rounds rehearsed in {work.rehearsed} of them"
+    counts = f"{_count(work.regimes, 'regime')}, {most}{_count(work.runs, 'run')}"
     return (
-        f"`wflsim {command}`: {_count(work.regimes, 'regime')}, {_count(work.runs, 'run')}: {' and '.join(parts)}. The "
+        f"`wflsim {command}`: {counts}: {' and '.join(parts)}. The "
         f"store holds {' and '.join(held)} already. At most {work.rounds} rounds to train, at most about "
         f"{duration(work.seconds)} on {_count(work.workers, 'worker')}{where}."
     )

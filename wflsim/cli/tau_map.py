@@ -11,7 +11,7 @@ from rich.text import Text
 from wflsim.analysis.formats import percent
 from wflsim.tune.choice import Candidate, Choice
 from wflsim.tune.costs import shown
-from wflsim.tune.study import Study
+from wflsim.tune.question import Study
 from wflsim.tune.words import chance
 
 HOLLOW = "○"

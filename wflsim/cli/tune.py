@@ -13,13 +13,15 @@ from rich.console import Console
 from wflsim.cli.interrupt import interruptible
 from wflsim.cli.options import DataDir, FormerEngine, Overrides, PoolName, ScenarioFile, check_pool, use_data
 
+TAU = "Candidates, e.g. 5,10,20; a range that is searched, e.g. '{least: 1, most: 200}'; or auto, the default."
+
 
 def tune(  # one parameter for each argument and option
     scenario: ScenarioFile,
     target: Annotated[float | None, typer.Option(help="Accuracy to reach, e.g. 0.8; default stop.target.")] = None,
     metric: Annotated[str | None, typer.Option(help="worst or average.")] = None,
     objective: Annotated[str | None, typer.Option(help="energy, time or cost.")] = None,
-    tau: Annotated[str | None, typer.Option(help="Candidates, e.g. 5,10,15,20,25,30.")] = None,
+    tau: Annotated[str | None, typer.Option(help=TAU)] = None,
     out_dir: Annotated[Path | None, typer.Option("--out", help="Where results go; default runs/NAME-tune.")] = None,
     overrides: Overrides = None,
     data_dir: DataDir = None,
@@ -40,7 +42,8 @@ def tune(  # one parameter for each argument and option
     given = {"stop.target.accuracy": target, "stop.target.metric": metric, "tune.objective": objective}
     settings = [f"{key}={value}" for key, value in given.items() if value is not None]
     if tau is not None:
-        settings.append(f"tune.tau=[{tau}]")
+        words = tau.strip()
+        settings.append(f"tune.knobs.tau={words if words == 'auto' or words.startswith(('{', '[')) else f'[{words}]'}")
     loaded = load(scenario, [*(overrides or []), *settings])
     folder = out_dir or RUNS / f"{slug(loaded.name)}-tune"
     console = Console(stderr=True) if as_json else Console()

@@ -16,9 +16,10 @@ from wflsim.errors import Diverged, StoreError
 from wflsim.experiments.cached import CachedTraining
 from wflsim.experiments.plan import Run
 from wflsim.files import Damaged, locked, write
-from wflsim.records import TRACE, FinishedRound, RoundRow, Tables, read_trace
+from wflsim.records import TRACE, FinishedRound, RoundRow, read_trace
 from wflsim.results.folders import Standing, ended, leave_status, made_by
 from wflsim.results.store import Store
+from wflsim.results.writing import Tables
 from wflsim.simulation import checkpoint
 from wflsim.simulation.checkpoint import Checkpoint
 from wflsim.simulation.loop import Sink, drive

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
@@ -24,7 +25,8 @@ EVERYTHING = object()
 
 
 class Chunk:
-    """The k clients of a chunk, computed together; counts the samples that each pushes through the model.
+    """The k clients of a chunk, computed together; counts the samples and batches that each pushes through
+    the model.
 
     Implements `exchange.Me`, where every method that client code may call is described.
     """
@@ -51,6 +53,8 @@ class Chunk:
         self.coded = upload.coded
         self.forward_samples = [0] * len(clients)
         self.backward_samples = [0] * len(clients)
+        self.forward_steps = [0] * len(clients)
+        self.backward_steps = [0] * len(clients)
         self.watched = False
         """Whether the losses of all minibatches that are trained on are noted. A by-product of training: no work."""
         self._losses: list[list[float]] = [[] for _ in clients]
@@ -203,17 +207,20 @@ class Chunk:
                 else:
                     loss = self._gradients.loss(one, x.unsqueeze(0), labels.unsqueeze(0), None)
                 losses[i].add_(loss[0], alpha=part)
-            self._meter(i, self._shards.sizes[client], backward=with_gradient)
+            size = self._shards.sizes[client]
+            self._meter(i, size, math.ceil(size / max(1, self._batches[i].size)), backward=with_gradient)
         return gradients, losses
 
     def _metered(self, on: Batch | None, backward: bool) -> Batch:
         """The minibatches to compute on (the next ones unless given), their samples already counted."""
         batch = self.batch() if on is None else on.of(self._at_work.rows)
         for row, samples in zip(batch.rows, batch.counts, strict=True):
-            self._meter(row, samples, backward)
+            self._meter(row, samples, 1, backward)
         return batch
 
-    def _meter(self, row: int, samples: int, backward: bool) -> None:
-        """Count samples that the client in this row pushes forward, and backward if asked, through the model."""
+    def _meter(self, row: int, samples: int, steps: int, backward: bool) -> None:
+        """Count samples that the client in this row pushes forward, and backward if asked, in so many batches."""
         self.forward_samples[row] += samples
         self.backward_samples[row] += samples * backward
+        self.forward_steps[row] += steps
+        self.backward_steps[row] += steps * backward

@@ -46,6 +46,10 @@ class Result:
     """Samples pushed forward through the model: those trained on, and those of which only the loss was asked."""
     backward_samples: int
     """Samples pushed backward through the model: those trained on."""
+    forward_steps: int
+    """Batches in which they were pushed forward."""
+    backward_steps: int
+    """Batches in which they were pushed backward: the local steps."""
     memory: dict[str, Tensor]
     """Rows to store once the server has received the whole upload."""
     personal: dict[str, Tensor]
@@ -263,5 +267,5 @@ def _results(me: Chunk, sent: Mapping[str, Any], given: dict[str, Any]) -> Itera
     for i, (client, staged) in enumerate(zip(me.clients, me.staged(), strict=True)):
         items = {name: rows[i] for name, rows in values.items()}
         memory, personal, scratch = staged
-        work = me.forward_samples[i], me.backward_samples[i]
+        work = me.forward_samples[i], me.backward_samples[i], me.forward_steps[i], me.backward_steps[i]
         yield Result(client, items, given, bits, *work, memory, personal, scratch, me.loss_rms(i))

@@ -11,7 +11,7 @@ import pandas as pd
 
 from wflsim.analysis.joining import Comparison, Part, identified, join
 from wflsim.errors import StoreError
-from wflsim.report.charts import accuracy, clients, devices, regimes, tuning
+from wflsim.report.charts import accuracy, clients, devices, peers, regimes, tuning
 from wflsim.report.charts.chart import Chart
 from wflsim.report.page import Headline, Page, Section, crumbs, source
 from wflsim.report.series import Series, series_of, short_names
@@ -155,7 +155,8 @@ def _run_sections(material: Material) -> list[Section]:
             ("Accuracy", [accuracy.accuracy(material.series)]),
             ("Energy", [accuracy.pareto(material.series), *with_legs]),
             ("Latency", slow),
-            ("Clients", [*over, partition]),
+            ("Peers", [peers.links(material.series), peers.consensus(material.series)] if stories else []),
+            ("Clients", [peers.selection(stories), *over, partition]),
         ],
         "",
     )

@@ -57,6 +57,8 @@ def read_tune(folder: Folder) -> Tune | None:
     chosen["could_win"] = chosen["could_win"].map(_listed) if "could_win" in chosen else ""
     chosen[["policy", *keys]] = chosen[["policy", *keys]].fillna("").astype(str)
     chosen["edge"] = [truly(value) for value in chosen["edge"]] if "edge" in chosen else False
+    chosen["why_edge"] = chosen["why_edge"].astype(object).fillna("").astype(str) if "why_edge" in chosen else ""
+    chosen["edge"] &= chosen["why_edge"] == ""  # where a search says why it went no further, nothing is left open
     chosen["unit"] = chosen["unit"].fillna("") if "unit" in chosen else ""
     costs = folder.table("costs.csv", ["policy", "regime", "tau", "cost"])
     curves = folder.table("curves.csv", ["policy", "tau", "seed", "rounds_to_target"])
@@ -202,6 +204,8 @@ def tune_warnings(tune: Tune) -> list[str]:
             found.append(
                 f"{policy}: τ* lies at the edge of the τ grid {where.format(edge)}; a wider grid may find a cheaper one"
             )
+        for why, times in rows.loc[rows["why_edge"] != "", "why_edge"].value_counts().items():
+            found.append(f"{policy}: the search over τ ended {where.format(times)} because {why}")
         if missed := int(((rows["p_reach"] < 1) & (rows["p_reach"] > 0)).sum()):
             found.append(
                 f"{policy}: some seeds miss the target at τ* {where.format(missed)}; the cost is a restricted mean"

@@ -81,7 +81,7 @@ def _unchanged(folder: Path, before: Mapping[str, Mark]) -> Iterator[tuple[str, 
             yield name, mark
         except Damaged:
             with suppress(OSError):
-                (folder / name).unlink(missing_ok=True)
+                (folder / name).unlink()
 
 
 def _refuse_foreign(scenario: Scenario, folder: Path, mark: Mark | None) -> None:

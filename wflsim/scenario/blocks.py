@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from wflsim.spec import BASE, Spec
+from wflsim.units import Joules, Seconds, Share
 
 Objective = Literal["energy", "time", "cost"]
 Accounting = Literal["full", "paper"]
@@ -94,15 +95,62 @@ def _by_number(given: Any) -> Any:
     return {int(key) if isinstance(key, str) and key.isdecimal() else key: value for key, value in given.items()}
 
 
+class TauRange(Spec):
+    """Range of the local steps tau, in which the search chooses its candidates itself."""
+
+    least: Tau = 1
+    """Smallest number of local steps that may be tried."""
+    most: Tau | None = None
+    """Largest number of local steps that may be tried; null: as far as more local steps save rounds."""
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Self:
+        if self.most is not None and self.most < self.least:
+            raise ValueError(f"no tau is at least {self.least} and at most {self.most}; exchange least and most")
+        return self
+
+
+class KnobsSpec(Spec):
+    """What `wflsim tune` may set, each by a list of values or a range."""
+
+    tau: Literal["auto"] | Annotated[tuple[Tau, ...], Field(min_length=1, max_length=1000)] | TauRange = "auto"
+    """Numbers of local steps to compare: a list, a range {least, most} that is searched, or auto for a range from 1
+    without an end. With rounds_to_target, auto means every whole number in the range of that table."""
+
+    @model_validator(mode="after")
+    def _different(self) -> Self:
+        if isinstance(self.tau, tuple) and len(set(self.tau)) < len(self.tau):
+            raise ValueError("the same tau is given twice")
+        return self
+
+
+class SubjectTo(Spec):
+    """Limits that the answer of `wflsim tune` must keep; a candidate that misses one cannot win."""
+
+    time: Seconds | None = None
+    """Largest simulated time to the target, on average over the seeds; null: no limit."""
+    energy_per_client: Joules | None = None
+    """Largest energy of all devices to the target divided by the number of clients, on average over the seeds; null: no
+    limit."""
+    reach: Annotated[Share, Field(gt=0, le=1)] | None = None
+    """Smallest share of seeds that must reach the target. Candidates that keep to it are compared by cost alone, a run
+    that missed counting with all it spent; null: the surest candidate is preferred, then the cheapest."""
+
+
 class TuneSpec(Spec):
     """How `wflsim tune` chooses the local steps tau that reach the target for the least energy, time or cost."""
 
-    tau: Annotated[tuple[Tau, ...], Field(min_length=1, max_length=1000)] | None = None
-    """Numbers of local steps to compare; null: with rounds_to_target every whole number in its range."""
+    knobs: KnobsSpec = KnobsSpec()
+    """Knobs that are set, each with the values it may take."""
+    trainings: Annotated[int, Field(ge=1, le=1_000_000)] = 60
+    """Largest number of trainings of one policy (one per tau and seed; where the world changes the learning, one per
+    tau, seed and regime) that a search over a range of tau may ask for. A list of tau is trained whole."""
     objective: Objective = "energy"
     """What is to be least when the target is reached: energy, simulated time, or a cost made of both."""
     accounting: Accounting = "full"
     """Energy that counts: that of the whole devices, or that of the paper's formula."""
+    subject_to: SubjectTo | None = None
+    """Limits on time, energy of a client and P(reach) that the chosen candidate must keep; null: none."""
     cost: CostSpec | None = None
     """Prices for the objective cost; null: none."""
     rounds_to_target: Annotated[
@@ -116,8 +164,17 @@ class TuneSpec(Spec):
     def _complete(self) -> Self:
         if self.objective == "cost" and (self.cost is None or not (self.cost.per_joule or self.cost.per_second)):
             raise ValueError("objective cost needs cost: {per_joule: ..., per_second: ...}, not both zero")
-        if self.tau is not None and len(set(self.tau)) < len(self.tau):
-            raise ValueError("the same tau is given twice")
         if self.rounds_to_target is not None and len(self.rounds_to_target) < 2:
             raise ValueError("rounds_to_target needs at least two values of tau to interpolate between")
+        if self.rounds_to_target is not None and self.subject_to is not None:
+            raise ValueError("rounds_to_target holds no runs that could keep to subject_to; remove one of the two")
+        if self.rounds_to_target is not None and isinstance(self.knobs.tau, TauRange):
+            inside = range(min(self.rounds_to_target), max(self.rounds_to_target) + 1)
+            given = self.knobs.tau
+            open_end = given.most is None or given.least not in inside or given.most not in inside
+            if self.interpolate != "power_law" and open_end:
+                raise ValueError(
+                    f"knobs.tau goes beyond the taus {inside[0]} to {inside[-1]} of rounds_to_target, and only "
+                    f"interpolate: power_law says anything about those; write it, or stay within the table"
+                )
         return self

@@ -15,10 +15,32 @@ from wflsim.spec import Means
 from wflsim.units import SHARE_WORDS
 
 MAX_SHOWN = 20
-RENAMED = {"kind": "name", "engine": "gradients", "quantise": "compress"}
-"""Old spellings of keys, each with the new one. They are refused, because two spellings would become two regimes."""
+RENAMED = {"kind": "name", "engine": "gradients", "quantise": "compress", "tau": "knobs.tau"}
+"""Old spellings of keys, each with the new one, dotted if it stands in a block of its own.
+
+They are refused, because two spellings would become two regimes.
+"""
 REWRITTEN = {"quantise": "rename it and write {up: {name: quantise, bits: 8}, down: {name: quantise, bits: 8}}"}
 """What to do about an old key whose value is spelled otherwise, too."""
+
+FORMER_PROFILES = {
+    "generic": "leave it out",
+    "raspberry_pi_4": "write compute: raspberry_pi_4 and modem: wifi_nic",
+    "jetson_nano": "write compute: jetson_nano and modem: wifi_nic",
+    "lte_phone": "write compute: phone_midrange and modem: lte (or modem: lte_2012, whose figures it had)",
+    "wifi_station": "write modem: wifi_nic, and name the processor with compute",
+}
+"""What to write instead of each former profile of a device."""
+FORMER_DEVICE_KEYS = {
+    "profile": "a device is now a processor (compute) and a modem (modem)",
+    "utilisation": "speed is now what training attains; write speed x utilisation there",
+    "compute_power": "it is called compute_active_power now, and does not contain the modem",
+    "idle_power": "it is now compute_idle_power (the processor), listen_power and sleep_power (the modem)",
+    "transmit_power": "it now follows from what is radiated: circuit_power, amplifier_efficiency, amplifier_exponent",
+    "promotion": "it is called wake now",
+    "promotion_power": "it is called wake_power now, and is that of the modem alone",
+}
+"""What became of former keys of the devices block."""
 
 
 class Inconsistent(ValueError):
@@ -74,8 +96,11 @@ def sentence(finding: Mapping[str, Any], path: tuple[str | int, ...], value: Any
     if kind == "extra_forbidden":
         blocks = [place.annotation for place in places_at(model, location[:-1]) if is_spec(place.annotation)]
         allowed = sorted({name for spec in blocks for name in spec.model_fields})
-        if RENAMED.get(str(location[-1])) in allowed:
+        if RENAMED.get(str(location[-1]), "").partition(".")[0] in allowed:
             return _renamed(path)
+        if "modem" in allowed and str(location[-1]) in FORMER_DEVICE_KEYS:
+            cure = FORMER_PROFILES.get(str(value)) if location[-1] == "profile" else None
+            return "; ".join(filter(None, (FORMER_DEVICE_KEYS[str(location[-1])], cure)))
         return f"unknown key{nearest(str(location[-1]), allowed)} Allowed: {', '.join(allowed)}"
     if kind == "missing":
         return f"this key is required and missing; it must be {words(places)}"

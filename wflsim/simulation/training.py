@@ -154,6 +154,7 @@ class Training:
             Order(
                 result.client, s, phase, number, done.shared_bits, done.each_bits, result.up_bits,
                 result.forward_samples, result.backward_samples, paper_bits,
+                result.forward_steps, result.backward_steps,
             )
             for result in done.results
         ]  # fmt: skip

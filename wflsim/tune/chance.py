@@ -1,7 +1,8 @@
 """How sure a choice is: which candidate would win on parts of the seeds, and what the winner costs on seeds it did not
 see.
 
-Both rest on the one rule of `analysis.ranking`: fewer missed targets first, then the mean cost of runs that reached.
+Both answers rest on one ranking, `analysis.ranking.scores`: fewer missed targets first, then the mean cost of the runs
+that reached. A run that diverged or was cut off has no cost, only a lower bound, so it never wins by being short.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from wflsim.analysis.ranking import scores
 from wflsim.analysis.tables import Interval
 from wflsim.rng import stream
+from wflsim.tune.fit import Curve
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -35,14 +37,15 @@ class Chances(NamedTuple):
     """If its own runs that were cut off had; the same as `least` where nothing was cut off."""
 
 
-def chances(cost: Floats, reached: Flags, cut: Flags) -> Chances:
+def chances(cost: Floats, reached: Flags, cut: Flags, fitted: Curve | None = None) -> Chances:
     """Share of the subsets of seeds on which a candidate comes out best (Hartigan 1969, typical values).
 
     All are [candidate, seed]; `cut` marks runs that stop.rounds or early stopping ended before the target, whose cost
     is a lower bound. Every subset of the seeds is looked at and the empty one is won by nobody: for two candidates
     this is the sign-flip test, exact at any number of seeds when they are equal, whereas drawing seeds with
     replacement claims 95 % in a fifth of such studies with five seeds. It only falls if a rival gets cheaper. So the
-    lower bounds of rivals give a lower bound of the winner's chance, and stopping early cannot raise it.
+    lower bounds of rivals give a lower bound of the winner's chance, and stopping early cannot raise it. Along a
+    `fitted` curve the smoothed costs are compared.
     """
     candidates, seeds = cost.shape
     if seeds < FEWEST:
@@ -51,7 +54,8 @@ def chances(cost: Floats, reached: Flags, cut: Flags) -> Chances:
     if candidates == 1:
         return Chances(np.ones(1), np.ones(1))
     subsets = _subsets(seeds)
-    known, hoped = scores(cost, ~reached, subsets), scores(cost, ~(reached | cut), subsets)
+    smooth = fitted.smooth if fitted is not None else None
+    known, hoped = (scores(cost, missed, subsets, smooth) for missed in (~reached, ~(reached | cut)))
     least, most = _wins(known, hoped), _wins(hoped, known)
     return Chances(least / (len(subsets) + 1), most / (len(subsets) + 1))
 
@@ -85,7 +89,9 @@ class Unseen(NamedTuple):
     """Seeds on which the candidate that the others chose missed the target."""
 
 
-def on_unseen_seeds(cost: Floats, reached: Flags, diverged: Flags, given_up: Flags, own: Interval) -> Unseen:
+def on_unseen_seeds(
+    cost: Floats, reached: Flags, diverged: Flags, given_up: Flags, own: Interval, fitted: Curve | None = None
+) -> Unseen:
     """Leave one seed out: choose on the others, pay on this one; the mean over all seeds is free of the choice's luck.
 
     `own` is the winner's cost on the seeds that chose it. The interval spans its lower limit and the upper limit of the
@@ -97,7 +103,7 @@ def on_unseen_seeds(cost: Floats, reached: Flags, diverged: Flags, given_up: Fla
     candidates, seeds = cost.shape
     if candidates == 1 or seeds < 2:
         return Unseen(own if seeds > 1 else Interval(np.nan, np.nan, np.nan), 0)
-    found = scores(cost, ~reached, 1.0 - np.eye(seeds))
+    found = scores(cost, ~reached, 1.0 - np.eye(seeds), fitted.smooth if fitted is not None else None)
     found[given_up] = np.inf
     chosen = np.argmin(found, axis=0)
     everyone = np.arange(seeds)

@@ -17,7 +17,7 @@ from wflsim.errors import StoreError, WflsimError
 from wflsim.experiments.cached import CachedTraining
 from wflsim.experiments.plan import Run
 from wflsim.experiments.pool import Pool, persist
-from wflsim.experiments.watching import Tick, Watch
+from wflsim.experiments.watching import Tick
 from wflsim.learning.metrics import metrics
 from wflsim.records import TraceRound
 from wflsim.results.store import Store
@@ -25,6 +25,7 @@ from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TuneSpec
 from wflsim.simulation.stop import StopSpec, Target
 from wflsim.tune.costs import Reach, reach
+from wflsim.tune.question import Question, with_tau
 from wflsim.tune.search import Progress
 from wflsim.tune.walk import End, Walk
 
@@ -74,6 +75,11 @@ class Line:
         return self._reach.first if self._reach.held else None
 
     @property
+    def rounds(self) -> int:
+        """Rounds to the target, or those that are known where it was not reached."""
+        return len(self.trace) if self.hit is None else self.hit + 1
+
+    @property
     def finished(self) -> bool:
         """Reached, at the last round, diverged, or every regime's budget is spent."""
         spent = self._worlds is not None and all(walk.broke for walk in self._worlds)
@@ -109,38 +115,36 @@ class Line:
         seen = reversed(self.trace[: walk.rounds])
         last = next((entry.evaluation for entry in seen if entry.evaluation is not None), None)
         attained = metrics(last.accuracy)[target.metric] if last is not None else None
-        return End(walk.cost, reached, self.ended and not reached and not exhausted, exhausted, attained or 0.0)
+        diverged = self.ended and not reached and not exhausted
+        return End(walk.cost, reached, diverged, exhausted, attained or 0.0, walk.time_s, walk.client_j)
 
 
 class Trained:
-    """`search.Candidates` for one policy."""
+    """`search.Candidates` for one policy: trained once per (tau, seed), replayed in every regime."""
 
-    def __init__(  # what to train (5), how to judge it (1), and where (3)
-        self,
-        taus: Sequence[int],
-        scenarios: dict[int, Scenario],
-        policy: int,
-        worlds: Sequence[Scenario],
-        spec: TuneSpec,
-        target: Target,
-        store: Store,
-        pool: Pool,
-        watch: Watch,
-    ) -> None:
-        self._store, self._pool, self._target, self._watch = store, pool, target, watch
-        first = scenarios[taus[0]]
-        every = first.evaluate_every
-        self._block = every * math.ceil(first.stop.rounds / BLOCKS / every)
-        self._most = first.stop.rounds
-        self._allowed = dict.fromkeys(taus, 0)
-        self.lines = {
-            tau: [Line(scenarios[tau], policy, seed, worlds, spec) for seed in first.seeds] for tau in taus
-        }
+    def __init__(self, asked: Question, store: Store, pool: Pool) -> None:
+        self._asked, self._store, self._pool = asked, store, pool
+        self._target = asked.found.target
+        stop, every = asked.scenario.stop, asked.scenario.evaluate_every
+        self._block = every * math.ceil(stop.rounds / BLOCKS / every)
+        self._most = stop.rounds
+        self._allowed: dict[int, int] = {}
+        self.lines: dict[int, list[Line]] = {}
+        """The curves of every tau that was asked about, a seed each."""
         self.trained_rounds = 0
         """By this call; the rest was known."""
-        self._regimes = len(worlds)
-        self._label = first.labels[policy]
         self._doing = ""
+
+    def _lines(self, tau: int) -> list[Line]:
+        """The curves of one tau, which begin empty."""
+        if tau not in self.lines:
+            asked = self._asked
+            variant = with_tau(asked.scenario, asked.policy, tau)
+            self.lines[tau] = [
+                Line(variant, asked.policy, seed, asked.worlds, asked.found.spec) for seed in variant.seeds
+            ]
+            self._allowed[tau] = 0
+        return self.lines[tau]
 
     @property
     def rounds(self) -> int:
@@ -148,17 +152,20 @@ class Trained:
         return sum(len(line.trace) for lines in self.lines.values() for line in lines)
 
     def progress(self, tau: int) -> Progress:
-        lines = self.lines[tau]
+        lines = self._lines(tau)
         if not self._allowed[tau]:
-            empty = np.zeros((self._regimes, len(lines)))
+            empty = np.zeros((len(self._asked.worlds), len(lines)))
             return Progress(empty, empty.astype(np.bool_), False)
         table = np.array([line.ends(self._target) for line in lines], dtype=np.float64)  # [seed, regime, field]
-        cost, reached, diverged, exhausted, attained = np.moveaxis(table, (2, 1), (0, 1))
+        cost, reached, diverged, exhausted, attained, time_s, client_j = np.moveaxis(table, (2, 1), (0, 1))
         flags = [field.astype(np.bool_) for field in (reached, diverged, exhausted)]
-        return Progress(cost, flags[0], all(line.finished for line in lines), flags[1], flags[2], attained)
+        rounds = np.broadcast_to([float(line.rounds) for line in lines], cost.shape)
+        done = all(line.finished for line in lines)
+        return Progress(cost, flags[0], done, flags[1], flags[2], attained, rounds, time_s, client_j)
 
     def extend(self, taus: Sequence[int]) -> None:
         for tau in taus:
+            self._lines(tau)
             self._allowed[tau] = min(self._most, self._allowed[tau] + self._block)
         self._doing = ", ".join(f"tau={tau} up to round {self._allowed[tau]}" for tau in taus)
         self._tell(0)
@@ -183,7 +190,7 @@ class Trained:
         """How far it is: rounds known, those just trained included, and how many there could be at most."""
         left = sum(self._most - len(line.trace) for lines in self.lines.values() for line in lines if not line.finished)
         known = self.rounds
-        self._watch(Tick(f"{self._label}, {self._doing}", known + trained, known + left, "rounds"))
+        self._asked.watch(Tick(f"{self._asked.label}, {self._doing}", known + trained, known + left, "rounds"))
 
 
 def _failure(run: Run, error: Exception) -> WflsimError:

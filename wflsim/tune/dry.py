@@ -23,6 +23,10 @@ from wflsim.records import FinishedRound, TraceRound
 from wflsim.scenario import Scenario
 from wflsim.simulation.loop import drive
 from wflsim.simulation.training import Training
+from wflsim.tune.question import with_tau
+
+REHEARSED = 16
+"""Local steps up to which a round is rehearsed step by step."""
 
 
 class DryRound(NamedTuple):
@@ -30,6 +34,59 @@ class DryRound(NamedTuple):
 
     trace: list[TraceRound]
     flops_per_sample: float
+
+
+class DryRounds:
+    """First rounds of one policy for any tau. Beyond `REHEARSED` local steps their work follows a straight line.
+
+    The clients' work grows in a straight line with tau and nothing else in a round changes. Whether that is so is seen
+    from three rehearsed rounds; where it is not, every tau is rehearsed.
+    """
+
+    def __init__(self, scenario: Scenario, policy: int) -> None:
+        self._scenario, self._policy = scenario, policy
+        self._known: dict[tuple[int, int], DryRound] = {}
+
+    def round(self, tau: int, seed: int) -> DryRound:
+        """The first round with so many local steps."""
+        if (tau, seed) not in self._known:
+            found = self._extrapolated(tau, seed) if tau > REHEARSED else None
+            if found is None:
+                variant = with_tau(self._scenario, self._policy, tau)
+                found = dry_round(variant, variant.policies[self._policy], seed)
+            self._known[tau, seed] = found
+        return self._known[tau, seed]
+
+    def _extrapolated(self, tau: int, seed: int) -> DryRound | None:
+        """The round by a straight line through the rehearsed ones; None where they do not lie on one."""
+        for last in (REHEARSED, REHEARSED - 1, REHEARSED - 2):
+            first, middle, end = (self.round(steps, seed) for steps in (last - 8, last - 4, last))
+            if _line(first, end, last - 4, last) == middle.trace:
+                line = _line(first, end, tau, last)
+                return None if line is None else DryRound(line, end.flops_per_sample)
+        return None
+
+
+def _line(first: DryRound, end: DryRound, tau: int, last: int) -> list[TraceRound] | None:
+    """The trace at tau by a straight line through those at last - 8 and at last; None where they differ otherwise."""
+    entry, steps = end.trace[0], []
+    if [len(step.orders) for step in first.trace[0].steps] != [len(step.orders) for step in entry.steps]:
+        return None
+    for early, late in zip(first.trace[0].steps, entry.steps, strict=True):
+        orders = []
+        for one, other in zip(early.orders, late.orders, strict=True):
+            forward = _at(one.forward_samples, other.forward_samples, tau, last)
+            backward = _at(one.backward_samples, other.backward_samples, tau, last)
+            order = other._replace(forward_samples=forward, backward_samples=backward)
+            if one != other._replace(forward_samples=one.forward_samples, backward_samples=one.backward_samples):
+                return None
+            orders.append(order)
+        steps.append(late._replace(orders=orders))
+    return [entry._replace(steps=steps)]
+
+
+def _at(early: int, late: int, tau: int, last: int) -> int:
+    return late + (late - early) * (tau - last) // 8
 
 
 class _Idle(Gradients):

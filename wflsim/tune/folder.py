@@ -14,7 +14,8 @@ from wflsim.files import write
 from wflsim.results.opening import opened
 from wflsim.scenario import Scenario, slug
 from wflsim.tune.choice import Choice
-from wflsim.tune.study import Say, Study, study
+from wflsim.tune.question import Say, Study
+from wflsim.tune.study import study
 from wflsim.tune.words import answer
 
 
@@ -80,6 +81,7 @@ def _map_row(found: Study, choice: Choice) -> dict[str, Any]:
         "p_reach": one.p_reach,
         "within5": " ".join(map(str, choice.within5)),
         "edge": choice.edge,
+        "why_edge": choice.why_edge,
         "cost_unseen": choice.unseen.mean,
         "cost_unseen_low": choice.unseen.low,
         "cost_unseen_high": choice.unseen.high,

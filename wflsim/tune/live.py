@@ -1,4 +1,4 @@
-"""Candidates by co-simulation: the finished runs of one regime, each trained in its own world, become a choice."""
+"""Candidates by co-simulation: each (tau, seed, regime) is trained in its own world, which can change the learning."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wflsim.scenario.blocks import TuneSpec
+from wflsim.errors import WflsimError
+from wflsim.experiments.compute import compute
+from wflsim.experiments.keepers import InStore
+from wflsim.experiments.plan import Run, plan
+from wflsim.experiments.regimes import Regime
+from wflsim.experiments.watching import watching_runs
+from wflsim.results.store import Store
+from wflsim.scenario import Scenario
 from wflsim.simulation.stop import ALL_ROUNDS
 from wflsim.tune.chance import Floats
-from wflsim.tune.choice import Choice, choose
 from wflsim.tune.costs import cost_of_facts
+from wflsim.tune.question import Question, with_tau
+from wflsim.tune.search import Progress
 
 
 class LiveRun(NamedTuple):
@@ -38,16 +46,65 @@ class LiveRun(NamedTuple):
         return not self.reached and not self.diverged and self.reason != ALL_ROUNDS
 
 
-def choose_among(taus: Sequence[int], runs: Sequence[Sequence[LiveRun]], spec: TuneSpec, metric: str) -> Choice:
-    """The best tau of one regime from its runs, [tau][seed]; `metric` is the target's, worst or average."""
+class Lived:
+    """`search.Candidates` for one policy, each of whose runs is trained whole, in its own world."""
 
-    def table(value: Callable[[LiveRun], float]) -> Floats:
-        return np.array([[value(run) for run in row] for row in runs], dtype=np.float64)
+    def __init__(self, asked: Question) -> None:
+        self._asked = asked
+        self.runs: dict[int, list[list[LiveRun]]] = {}
+        """By tau, [regime][seed]."""
 
-    # a run that diverged in its first round has spent nothing that was recorded; `choose` gives it no cost
-    cost = table(lambda run: cost_of_facts(spec, run.facts) if run.facts else 0.0)
-    reached, diverged, exhausted = (
-        table(value) > 0 for value in (lambda run: run.reached, lambda run: run.diverged, lambda run: run.exhausted)
-    )
-    attained = np.nan_to_num(table(lambda run: run.facts.get(f"final_{metric}", 0.0)))
-    return choose(taus, cost, reached, None, diverged, exhausted, attained)
+    def progress(self, tau: int) -> Progress:
+        found = self._asked.found
+        runs = self.runs.get(tau)
+        if runs is None:
+            empty = np.zeros((len(found.regimes), len(self._asked.scenario.seeds)))
+            return Progress(empty, empty > 0, False)
+
+        def table(value: Callable[[LiveRun], float]) -> Floats:
+            return np.array([[value(run) for run in row] for row in runs], dtype=np.float64)
+
+        # a run that diverged in its first round has spent nothing that was recorded; `choose` gives it no cost
+        cost = table(lambda run: cost_of_facts(found.spec, run.facts) if run.facts else 0.0)
+        reached, diverged, exhausted = (
+            table(value) > 0 for value in (lambda run: run.reached, lambda run: run.diverged, lambda run: run.exhausted)
+        )
+        attained = np.nan_to_num(table(lambda run: run.facts.get(f"final_{found.target.metric}", 0.0)))
+        rounds = table(lambda run: run.facts.get("rounds", 0.0))
+        time_s = table(lambda run: run.facts.get("time_s", 0.0))
+        client_j = table(lambda run: run.facts.get("energy_j", 0.0)) / self._asked.scenario.clients
+        return Progress(cost, reached, True, diverged, exhausted, attained, rounds, time_s, client_j)
+
+    def extend(self, taus: Sequence[int]) -> None:
+        """Compute every run of these taus that is not in the store."""
+        asked = self._asked
+        columns = live_runs(asked.found.regimes, asked.policy, taus)
+        flat = [run for column in columns for run in column]
+        keeper = InStore(Store().root.resolve())
+        doing = f"{asked.label}, each run in its own world"
+        with watching_runs(doing, [run.digest for run in flat], keeper.store, asked.watch):
+            done = compute(flat, keeper, asked.workers, asked.pool)
+        missing = [finished.failure for finished in done.values() if finished.record is None]
+        if missing:
+            raise WflsimError(f"{asked.label}: {len(missing)} runs failed twice, so no tau can be chosen: {missing[0]}")
+        for tau, column in zip(taus, columns, strict=True):
+            by_place = {(run.regime, run.seed): done[run.digest].record or {} for run in column}
+            self.runs[tau] = [
+                [
+                    LiveRun(record["facts"], record["status"], record["reason"])
+                    for record in (by_place[regime.number, seed] for seed in regime.scenario.seeds)
+                ]
+                for regime in asked.found.regimes
+            ]
+
+
+def live_runs(found: Sequence[Regime], policy: int, taus: Sequence[int]) -> list[list[Run]]:
+    """Per tau, every (regime, seed) of one policy that is trained in its own world."""
+    return [
+        plan([Regime(each.number, each.values, _only(with_tau(each.scenario, policy, tau), policy)) for each in found])
+        for tau in taus
+    ]
+
+
+def _only(scenario: Scenario, policy: int) -> Scenario:
+    return scenario.model_copy(update={"policies": (scenario.policies[policy],)})

@@ -9,7 +9,7 @@ import matplotlib
 import numpy as np
 
 from wflsim.tune.costs import shown
-from wflsim.tune.study import Study
+from wflsim.tune.question import Study
 
 matplotlib.use("Agg", force=False)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from wflsim.tune.chance import Flags, Floats
-from wflsim.tune.choice import SLACK
+from wflsim.tune.choice import SLACK, Runs
 
 
 class Progress(NamedTuple):
@@ -31,6 +31,12 @@ class Progress(NamedTuple):
     """A budget was spent, or nobody was left, before the target; None: on no seed."""
     attained: Floats | None = None
     """Accuracy at the last evaluation, in the target's metric; None: not known."""
+    rounds: Floats | None = None
+    """To the target, or so far; None: not known."""
+    time_s: Floats | None = None
+    """Simulated time to the target, or so far; None: not known."""
+    client_j: Floats | None = None
+    """Energy of the whole devices over the number of clients, likewise."""
 
 
 class Candidates(Protocol):
@@ -43,8 +49,11 @@ class Candidates(Protocol):
         """Carry these taus on by a block of rounds each."""
 
 
-def search(taus: Sequence[int], candidates: Candidates) -> set[int]:
-    """Carry on until nothing can change tau* or its 5 % set in any regime; returns the taus that were given up."""
+def search(taus: Sequence[int], candidates: Candidates, slack: float = SLACK) -> set[int]:
+    """Carry on until nothing can change tau* or its 5 % set in any regime; returns the taus that were given up.
+
+    `slack`: by which share more than the best a tau must have cost before it is given up.
+    """
     given_up: set[int] = set()
     states = {tau: candidates.progress(tau) for tau in taus}
     spent = {tau: _means(state.cost) for tau, state in states.items()}
@@ -52,7 +61,7 @@ def search(taus: Sequence[int], candidates: Candidates) -> set[int]:
         limit = np.full_like(next(iter(spent.values())), np.inf)
         for tau, state in states.items():
             if state.done and state.reached.all():
-                limit = np.minimum(limit, (1 + SLACK) * spent[tau])
+                limit = np.minimum(limit, (1 + slack) * spent[tau])
         waiting = [tau for tau, state in states.items() if not state.done and tau not in given_up]
         hopeful = {tau: np.any(spent[tau] <= limit, axis=1) for tau in waiting}
         given_up |= {tau for tau in waiting if not hopeful[tau].any()}
@@ -67,6 +76,23 @@ def search(taus: Sequence[int], candidates: Candidates) -> set[int]:
         for tau in wanted:
             states[tau] = candidates.progress(tau)
             spent[tau] = _means(states[tau].cost)
+
+
+def runs_of(states: Sequence[Progress], stopped: Sequence[bool], row: int) -> Runs:
+    """The runs of one regime, from the progress of every tau."""
+    cost, reached = np.array([state.cost[row] for state in states]), np.array([state.reached[row] for state in states])
+
+    def rows(values: Sequence[Flags | Floats | None]) -> Floats:
+        nothing = np.zeros(cost.shape[1])
+        return np.array([nothing if value is None else value[row] for value in values], dtype=np.float64)
+
+    known = all(state.rounds is not None for state in states)
+    return Runs(
+        cost, reached, np.asarray(stopped, dtype=np.bool_), rows([state.diverged for state in states]) > 0,
+        rows([state.exhausted for state in states]) > 0, rows([state.attained for state in states]),
+        rows([state.rounds for state in states]) if known else None,
+        rows([state.time_s for state in states]), rows([state.client_j for state in states]),
+    )  # fmt: skip
 
 
 def _means(cost: Floats) -> Floats:

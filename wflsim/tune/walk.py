@@ -26,6 +26,10 @@ class End(NamedTuple):
     """stop.energy or stop.time is spent, and the target was not reached."""
     attained: float
     """Accuracy at the last evaluation, in the target's metric; 0 before the first."""
+    time_s: float
+    """Simulated time to the target, or so far."""
+    client_j: float
+    """Energy of the whole devices over the number of clients, to the target or so far."""
 
 
 class Walk:
@@ -44,6 +48,16 @@ class Walk:
     def cost(self) -> float:
         """What the curve has cost in this world so far, in the unit of the objective."""
         return cost_of(self._spec, self._energy_j, self._time_s)
+
+    @property
+    def time_s(self) -> float:
+        """Simulated time so far."""
+        return self._time_s
+
+    @property
+    def client_j(self) -> float:
+        """Energy of the whole devices so far, over the number of clients."""
+        return self._full_j / self._scenario.clients
 
     def advance(self, trace: Sequence[TraceRound]) -> None:
         """Carry the curve on through the world to the end of this trace, or until a budget is spent."""

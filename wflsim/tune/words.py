@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,7 +12,8 @@ from wflsim.analysis.tables import Interval
 from wflsim.tune.chance import FEWEST
 from wflsim.tune.choice import Candidate, Choice
 from wflsim.tune.costs import shown
-from wflsim.tune.study import Study
+from wflsim.tune.growth import SPENT
+from wflsim.tune.question import Study
 
 COUNTS = {1: "one seed", 2: "two seeds"}
 
@@ -43,8 +45,7 @@ def _winners(found: Study, policy: str, own: Mapping[int, Choice], won: Mapping[
             f"{policy}, {goal(found)}: tau* from {won[low].nearest.tau} ({_where(found, low)}: "
             f"{_one(found, won[low])}) to {won[high].nearest.tau} ({_where(found, high)}: {_one(found, won[high])})."
         ]
-    if edges := sum(bool(choice.edge) for choice in won.values()):
-        sentences.append(f"In {edges} of {len(own)} regimes tau* is the first or last candidate: try beyond.")
+    sentences += _edges(own, won)
     if missed := sum(choice.nearest.p_reach < 1 for choice in won.values()):
         sentences.append(
             f"In {missed} of {len(own)} regimes even the best tau misses it on some seeds, and its cost is at least "
@@ -53,9 +54,31 @@ def _winners(found: Study, policy: str, own: Mapping[int, Choice], won: Mapping[
     return sentences
 
 
+def _edges(own: Mapping[int, Choice], won: Mapping[int, Choice]) -> list[str]:
+    """Where tau* is the first or last candidate, and why the search went no further."""
+    reasons = Counter(
+        (choice.nearest.tau if choice.why_edge else 0, choice.why_edge)
+        for choice in won.values()
+        if choice.edge or choice.why_edge
+    )
+    sentences = []
+    for (tau, why), times in sorted(reasons.items()):
+        where = "Here" if len(own) == 1 else f"In {times} of {len(own)} regimes"
+        if why == SPENT:
+            sentences.append(f"{where} the search ended at tau*={tau} because {why}: raise it to look further.")
+        elif why:
+            sentences.append(f"{where} tau* is {tau}: {why}.")
+        else:
+            sentences.append(f"{where} tau* is the first or last candidate: try beyond.")
+    return sentences
+
+
 def _nobody(found: Study, policy: str, lost: Mapping[int, Choice], regimes: int) -> str:
     nearest = max((choice.nearest for choice in lost.values()), key=lambda one: one.attained)
     where = "" if regimes == 1 else f" in {'any' if len(lost) == regimes else len(lost)} of {regimes} regimes"
+    if unmet := [choice for choice in lost.values() if choice.unmet]:
+        one = unmet[0]
+        return f"No tau of {policy} keeps to tune.subject_to{where}; nearest: tau={one.nearest.tau} with {one.unmet}."
     diverged = all(one.censored == 0 for choice in lost.values() for one in choice.candidates)
     ended = "every run diverged" if diverged else f"nearest: tau={nearest.tau} with {percent(nearest.attained)}"
     return f"No tau brings {policy} to {goal(found)}{where}; {ended}."
@@ -87,6 +110,8 @@ def _one(found: Study, choice: Choice) -> str:
         text += f" (on seeds that did not choose it {least}{spread(found, choice.unseen)})"
     if len(choice.within5) > 1:
         text += f", within 5 %: {' '.join(map(str, choice.within5))}"
+        if choice.within5[0] < best.tau:
+            text += f" (tau={choice.within5[0]} is the smallest as good)"
     if np.isfinite(best.p_best) and len(choice.candidates) > 1:
         text += f", the best of these with {chance(best)} confidence"
     return text

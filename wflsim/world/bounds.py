@@ -1,10 +1,14 @@
 """Limits that keep the simulated world within numbers that mean something: for ratios, for one wait, for one transfer.
 
-What lies outside is refused with a sentence, instead of becoming infinite or endless somewhere deep.
+What lies outside is refused with a sentence, instead of becoming infinite or endless somewhere deep. And the time that
+Python's garbage collector may take: none, while a phase is carried out.
 """
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import simpy
@@ -46,7 +50,8 @@ class Clock(simpy.Environment):
             raise ScenarioError(
                 f"a transfer, a computation or a wait would last {delay:.3g} simulated seconds (at most "
                 f"{LONGEST_WAIT_S:.0e} s, some 300 years): look at radio (snr, power, bandwidth, path_loss, patience), "
-                f"devices (frequency, cycles_per_sample, speed, availability) and server (deadline, aggregation)"
+                f"devices (frequency, cycles_per_sample, speed, step_overhead, availability) and server (deadline, "
+                f"aggregation)"
             )
         return self._unlimited_timeout(delay, value)
 
@@ -59,3 +64,15 @@ def refuse_blocks(how_many: str, bits: float, client: int, step_s: float) -> Sce
         f"ergodic, which is the mean over many blocks, or make radio.fading.block longer, radio.fading.speed or "
         f"cell.speed slower, or the steps of radio.trace longer; a wider radio.bandwidth shortens the transfer"
     )
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause Python's garbage collector, which would walk the thirty objects per order of a phase again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

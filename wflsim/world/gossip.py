@@ -6,7 +6,6 @@ nodes but the clock: who fails or is away is missed by its neighbours, who do wi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import simpy
@@ -82,10 +81,10 @@ class Meeting:
         for node, peer in self._present.items():
             if not peer.out:
                 order = self._orders[node]
-                peer.meter.charge_idle(order.round, order.phase, self._env.now)
+                peer.meter.charge_idle(order.round, order.phase, self._env.now, peer.traits.modem.listen_w)
 
     def _fate(self, sender: Peer) -> Fate:
         """Why a link did not deliver, as far as its sender is the cause."""
         if sender.client in self._present and not sender.out:
             return "lost"
-        return "dead" if sender.meter.dead or sender.ready_s(self._env.now) == math.inf else "dropped"
+        return "dropped" if sender.ready(self._env.now) else sender.why_not(self._env.now)

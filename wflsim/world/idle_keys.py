@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wflsim.spec import Spec
+from wflsim.world.fleet.spec import DeviceSpec
 
 if TYPE_CHECKING:
     from wflsim.world.spec import WorldSpec
@@ -64,9 +65,15 @@ RULES = (
     Rule(
         "radio",
         ("power",),
-        lambda radio, facts: not facts.placed and all(kind.transmit_power is not None for kind in facts.world.devices),
-        "the SNR is given, and every kind of device has a transmit_power of its own, whole device; only the radiated "
-        "joules and those of the paper's formula follow it",
+        lambda radio, facts: all(kind.radiated_power is not None for kind in facts.world.devices),
+        "every kind of device has a radiated_power of its own",
+    ),
+    Rule(
+        "radio",
+        ("power",),
+        lambda radio, facts: not facts.placed and all(kind.amplifier_exponent == 0 for kind in facts.world.devices),
+        "the SNR is given, and every modem draws the same whatever it radiates; only the radiated joules and those of "
+        "the paper's formula follow it",
     ),
     Rule("radio", ("patience",), lambda radio, facts: not facts.outages, "no transfer can stand still here"),
     Rule(
@@ -105,31 +112,17 @@ RULES = (
     Rule("devices", ("share",), lambda kind, facts: len(facts.world.devices) == 1, "there is only one kind of device"),
     Rule(
         "devices",
-        ("cycles_per_sample", "frequency", "kappa"),
-        lambda kind, facts: kind.speed is not None,
-        "speed is given (by the profile, if not here), so time and energy follow from the model's FLOPs",
-        against="speed",
+        ("memory_share", "clock_exponent"),
+        lambda kind, facts: kind.max_frequency is None or kind.frequency in (None, kind.max_frequency),
+        "the processor runs at full clock",
     ),
-    Rule(
-        "devices",
-        ("utilisation", "compute_power"),
-        lambda kind, facts: kind.speed is None,
-        "without speed, time and energy follow from cycles_per_sample, frequency and kappa",
-    ),
-    Rule(
-        "devices",
-        ("amplifier_efficiency", "circuit_power"),
-        lambda kind, facts: kind.transmit_power is not None,
-        "transmit_power (of the profile, if not here) already is what the whole device draws while it sends",
-        against="transmit_power",
-    ),
-    Rule("devices", ("promotion_power",), lambda kind, facts: kind.promotion == 0, "promotion takes no time"),
+    Rule("devices", ("wake_power",), lambda kind, facts: kind.wake == 0, "waking takes no time"),
     Rule("devices", ("tail_power",), lambda kind, facts: kind.tail == 0, "there is no tail"),
     Rule(
         "devices",
         ("tail",),
-        lambda kind, facts: kind.tail_power == 0 and kind.promotion == 0,
-        "it costs nothing (tail_power is 0) and saves nothing (promotion is 0)",
+        lambda kind, facts: kind.tail_power == kind.listen_power == kind.sleep_power and kind.wake == 0,
+        "the modem draws the same in its tail, listening and asleep, and wakes at once",
     ),
     Rule("server", ("quorum",), lambda server, facts: not facts.missing, "no reply can be missing here"),
     Rule("server", ("loss_detection",), lambda server, facts: not facts.lost, "no reply can be lost here"),
@@ -147,8 +140,17 @@ RULES = (
     ),
     Rule(
         "server",
+        ("idle",),
+        lambda server, facts: all(
+            kind.compute_idle_power == kind.sleep_power == kind.tail_power == 0 for kind in facts.world.devices
+        ),
+        "a device that is not selected draws nothing: compute_idle_power and sleep_power are 0",
+    ),
+    Rule(
+        "server",
         ("selector",),
         lambda server, facts: server.selector == "availability"
+        and facts.world.outages is None
         and all(kind.availability is None for kind in facts.world.devices),
         "all devices are available at all times, so that the policy's race alone decides",
     ),
@@ -207,4 +209,7 @@ def _written(block: Spec) -> set[str]:
     if not _resolved(block):
         return block.model_fields_set
     defaults = {name: field.get_default(call_default_factory=True) for name, field in type(block).model_fields.items()}
+    if isinstance(block, DeviceSpec):
+        named = DeviceSpec.model_validate({"compute": block.compute, "modem": block.modem})
+        defaults = {name: getattr(named, name) for name in defaults}
     return {name for name, default in defaults.items() if getattr(block, name) != default}

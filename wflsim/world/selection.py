@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wflsim.errors import Exhausted
-from wflsim.exchange import Draw, Order, Weights
+from wflsim.exchange import Draw, Order, Outcome, Weights
 from wflsim.world.access.access import Cell
 from wflsim.world.channel.radio import Radio
 from wflsim.world.fedcs import EMPTY_AT_MOST, Times, greedy
-from wflsim.world.fleet.device import Device, training_samples
+from wflsim.world.fleet.device import Device, Report
 from wflsim.world.oort import Oort
 from wflsim.world.server import ServerSpec
 
-FIRST_GUESS = Order(0, 0, 0, 0, 0, 0, 10**6, 100, 100, 0)
-"""The typical order as long as there was none: a megabit and a hundred samples."""
+FIRST_GUESS = Order(0, 0, 0, 0, 0, 0, 10**6, 100, 100, 0, 4, 4)
+"""The typical order as long as there was none: a megabit and a hundred samples in four batches."""
 
 
 class Selection:
@@ -48,6 +48,19 @@ class Selection:
             typical.backward_samples,
         ):
             self._typical = order
+
+    def hearing(self, now_s: Callable[[], float], began_s: float, report: Report, order: Order) -> Report:
+        """The report of an order's outcome, from which oort also learns the client's loss and time."""
+        oort = self.oort
+        if oort is None or not order.backward_samples:
+            return report
+
+        def hear(outcome: Outcome) -> None:
+            if outcome.fate == "delivered":
+                oort.hear(order.client, order.utility, now_s() - began_s)
+            report(outcome)
+
+        return hear
 
     def select(
         self, draw: Draw, race: NDArray[np.float64], eligible: Sequence[int], now_s: float
@@ -111,13 +124,13 @@ class Selection:
 
     def _energy_j(self, client: int, now_s: float) -> float:
         """Joules that a client needs to compute and send a typical order on the whole band; inf in outage."""
-        up, traits, typical = self._cell.up, self._devices[client].traits, self._typical
+        up, device, typical = self._cell.up, self._devices[client], self._typical
         rate_bps = up.link.rate_bps(client, up.band_hz, now_s)
         if rate_bps == 0:
             return math.inf
-        sending_w = traits.sending_w(self._radio.radiated_w(client, up.band_hz, now_s))
-        sending_j = typical.up_bits * (sending_w / rate_bps + traits.transmit_j_per_bit)
-        return training_samples(typical) * traits.j_per_sample + sending_j
+        sending_w = device.traits.sending_w(self._radio.radiated_w(client, up.band_hz, now_s))
+        sending_j = typical.up_bits * (sending_w / rate_bps + device.traits.modem.transmit_j_per_bit)
+        return device.traits.processor.order_j(typical) + sending_j
 
     def _open_until_s(self, client: int, now_s: float) -> float:
         """Simulated time at which the client's window closes; inf if it is always available."""

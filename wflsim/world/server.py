@@ -25,6 +25,8 @@ Selector = Annotated[
     ),
 ]
 Count = Annotated[int, Field(ge=1)]
+NO_STEP = "no_step"
+"""Outcome in the tables of a client that was drawn and for whom no local step fits into server.compute_budget."""
 
 
 class ServerSpec(Spec):

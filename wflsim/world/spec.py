@@ -16,8 +16,12 @@ from wflsim.world.channel.link import REFERENCE_HZ
 from wflsim.world.channel.placement import Placement
 from wflsim.world.channel.radio import DEFAULT_SNR, RadioSpec, rate_rule
 from wflsim.world.channel.traces import describe, read_trace
+from wflsim.world.fleet.availability import OutagesSpec
+from wflsim.world.fleet.hours_files import FileHours, summary
 from wflsim.world.fleet.spec import DeviceSpec
 from wflsim.world.idle_keys import Facts, contradictions, idle_keys
+from wflsim.world.plausible import Remark, implausible
+from wflsim.world.power import too_strong
 from wflsim.world.server import ServerSpec
 
 
@@ -46,6 +50,11 @@ class WorldSpec(Spec):
     d2d: D2dSpec = D2dSpec()
     """Graph of the clients and the links between them, for policies without a server. By default a ring."""
 
+    outages: OutagesSpec | None = None
+    """Correlated failures: groups of clients that go and come back together; null: none."""
+    accept: tuple[Remark, ...] = ()
+    """Names of remarks about implausible values that are meant as they are; `wflsim list accept` describes each."""
+
     @model_validator(mode="after")
     def _fit_together(self) -> WorldSpec:
         radio, access = self.radio, self.cell.access
@@ -53,7 +62,7 @@ class WorldSpec(Spec):
             raise ValueError("cell.access makespan plans with smooth rates: radio.rate must be shannon or gap")
         if access in ("ofdma", "makespan") and radio.reading == "power_for_snr" and radio.path_loss is None:
             raise ValueError("radio.reading power_for_snr needs a band of known width: cell.access dedicated or tdma")
-        if wrong := contradictions(_facts(self)):
+        if wrong := too_strong(self) + contradictions(_facts(self)):
             raise ValueError("; ".join(wrong))
         return self
 
@@ -78,6 +87,7 @@ def influences(spec: WorldSpec) -> list[str]:
         "radio.rate.name": _stepped_outages(spec.radio),
         "d2d.snr": spec.d2d.snr is not None and not rate_rule(spec.radio).efficiency(np.array(spec.d2d.snr)).all(),
         **_silence(spec.radio),
+        "outages": spec.outages is not None,
     }
     for number, device in enumerate(spec.devices):
         block = "devices" if len(spec.devices) == 1 else f"devices.{number}"
@@ -106,12 +116,17 @@ def remarks(spec: WorldSpec) -> list[str]:
             "d2d.edge_loss one_way: a link that fails in one direction leaves a mixing matrix that is not doubly "
             "stochastic, so that the mean over the nodes drifts"
         )
+    found += [summary(kind.availability) for kind in spec.devices if isinstance(kind.availability, FileHours)]
     first, quorum = spec.server.first, spec.server.quorum
     if first is not None and quorum is not None and first < quorum:
         found.append(
             f"server.first={first} ends every phase before server.quorum={quorum} is met: no reply will ever count"
         )
-    return found + idle_keys(_facts(spec))
+    if any(kind.modem == "lte_2012" for kind in spec.devices) and spec.radio.path_loss is not None:
+        found.append(
+            "devices.modem lte_2012 draws the same whatever it radiates: radio.power decides its rate, not its watts"
+        )
+    return found + idle_keys(_facts(spec)) + implausible(spec)
 
 
 def _facts(spec: WorldSpec) -> Facts:

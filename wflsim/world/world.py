@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -20,39 +18,27 @@ from wflsim.records import Allotment, Leg
 from wflsim.world.access.access import Broadcast, Cell
 from wflsim.world.access.d2d import PeerLinks
 from wflsim.world.access.makespan import Expected
-from wflsim.world.bounds import Clock
+from wflsim.world.bounds import Clock, collector_paused
 from wflsim.world.channel.radio import Radio
+from wflsim.world.fleet.compute import REFERENCE_FLOPS
 from wflsim.world.fleet.device import Report
 from wflsim.world.fleet.meter import Meter
 from wflsim.world.fleet.peer import Peer
-from wflsim.world.fleet.spec import build_fleet
+from wflsim.world.fleet.traits import build_fleet, radiated_powers_w
 from wflsim.world.gossip import Meeting
+from wflsim.world.power import refuse_power
 from wflsim.world.selection import Selection
-from wflsim.world.server import Phase
+from wflsim.world.server import NO_STEP, Phase
 from wflsim.world.spec import WorldSpec, graph_of, influences
 
 __all__ = ["World", "WorldSpec", "influences"]
 
 
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Pause Python's garbage collector, which would walk the thirty objects per order of a phase again and again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-NO_STEP = "no_step"
-"""Outcome in the tables of a client that was drawn and for whom no local step fits into server.compute_budget."""
-
-
 class World:
     """One radio cell with its clients and one clock; same spec, seed and calls, same answers bit for bit."""
 
-    def __init__(self, spec: WorldSpec, clients: int, seed: int, flops_per_sample: float = 0.0) -> None:
+    def __init__(self, spec: WorldSpec, clients: int, seed: int, flops_per_sample: float = REFERENCE_FLOPS) -> None:
+        """`flops_per_sample`: forward FLOPs of the model on one sample, from which computing times follow."""
         self._env = Clock()
         self._legs: list[Leg] = []
         self._until = spec.server.until()
@@ -60,9 +46,11 @@ class World:
         self._aggregation_s = spec.server.aggregation
         self._blind = spec.server.loss_detection == "deadline"
         self._idle_counts = spec.server.idle == "all"
-        radio = Radio(spec.radio, spec.cell, seed)
+        fleet = build_fleet(spec.devices, clients, seed, flops_per_sample, spec.outages)
+        radio = Radio(spec.radio, spec.cell, seed, radiated_powers_w(fleet, spec.radio.power))
+        refuse_power(fleet, spec, radio)
         self._graph = partial(graph_of, spec, clients, seed)
-        self._peer_links = partial(self._link_peers, spec, radio, seed)
+        self._peer_links = partial(PeerLinks, spec.d2d, spec.radio, radio, spec.cell, clients, seed)
         self._links: PeerLinks | None = None
         """Links between the clients; None until a policy without a server needs them."""
         self._cell = Cell(spec.cell, self._env, radio)
@@ -70,7 +58,7 @@ class World:
             Peer(
                 client, traits, self._env, self._cell, radio, Meter(client, traits, self._legs, self._idle_counts), seed
             )
-            for client, traits in enumerate(build_fleet(spec.devices, clients, seed, flops_per_sample))
+            for client, traits in enumerate(fleet)
         ]
         self._selection = Selection(spec.server, self._devices, self._cell, radio)
         self._under_way = 0
@@ -141,8 +129,9 @@ class World:
         broadcasts = self._broadcast(orders)
         self._cell.plan(self._expected(orders, broadcasts))
         with collector_paused():
+            hearing = partial(self._selection.hearing, lambda: self._env.now, began_s)
             processes = [
-                self._start(order, broadcasts.get(order.ask), self._heard(partial(phase.report, slot), order, began_s))
+                self._start(order, broadcasts.get(order.ask), hearing(partial(phase.report, slot), order))
                 for slot, order in enumerate(orders)
             ]
             self._env.run(phase.over)
@@ -154,7 +143,8 @@ class World:
             self._let_the_instant_pass()
         for order, process in zip(orders, processes, strict=True):
             if process is not None:
-                self._devices[order.client].meter.charge_idle(order.round, order.phase, self._env.now)
+                device = self._devices[order.client]
+                device.meter.charge_idle(order.round, order.phase, self._env.now, device.traits.modem.listen_w)
         return phase.verdict()
 
     def send(self, orders: Sequence[Order]) -> None:
@@ -164,7 +154,8 @@ class World:
         broadcasts = self._broadcast(orders)
         for order in orders:
             self._under_way += 1
-            process = self._start(order, broadcasts.get(order.ask), self._heard(self._arrive, order, self._env.now))
+            report = self._selection.hearing(lambda: self._env.now, self._env.now, self._arrive, order)
+            process = self._start(order, broadcasts.get(order.ask), report)
             if process is not None and self._until.deadline_s is not None:
                 self._env.process(self._interrupt_after(self._until.deadline_s, process))
 
@@ -181,10 +172,7 @@ class World:
         return self._graph()
 
     def gossip(self, orders: Sequence[Order], edges: Edges) -> list[Outcome]:
-        """Let all nodes compute and send to their neighbours; one outcome per link (sender, receiver), in their order.
-
-        If nobody can take part, the clock jumps to when somebody can; if nobody ever can, the run is over.
-        """
+        """Let all nodes compute and send to their neighbours; one outcome per link, in their order."""
         if self._links is None or self._links.edges != edges:
             self._links = self._peer_links(edges)
         self._round = orders[0].round
@@ -208,10 +196,6 @@ class World:
         legs = self._legs[:]
         self._legs.clear()
         return legs
-
-    def _link_peers(self, spec: WorldSpec, radio: Radio, seed: int, edges: Edges) -> PeerLinks:
-        """Links between the clients along the edges of a graph."""
-        return PeerLinks(spec.d2d, spec.radio, radio, spec.cell, edges, len(self._devices), seed)
 
     def _broadcast(self, orders: Sequence[Order]) -> dict[int, Broadcast]:
         """Start the broadcasts of what orders of one ask share; by ordinal of the ask."""
@@ -251,26 +235,12 @@ class World:
         self._round = order.round
         self._selection.take_note(order)
         if not device.ready(now_s):
-            gone = device.serving is None and device.ready_s(now_s) == math.inf
-            report(Outcome(order.client, "dead" if gone else "dropped", computed=False))
+            report(Outcome(order.client, device.why_not(now_s), computed=False))
             return None
         if self._idle_counts:
             device.meter.charge_idle(order.round, order.phase, now_s)
         device.serving = self._env.process(device.serve(order, broadcast, report))
         return device.serving
-
-    def _heard(self, report: Report, order: Order, began_s: float) -> Report:
-        """The report of an order's outcome, from which oort also learns the client's loss and time."""
-        oort = self._selection.oort
-        if oort is None or not order.backward_samples:
-            return report
-
-        def hear(outcome: Outcome) -> None:
-            if outcome.fate == "delivered":
-                oort.hear(order.client, order.utility, self._env.now - began_s)
-            report(outcome)
-
-        return hear
 
     def _arrive(self, outcome: Outcome) -> None:
         """Take in the outcome of an order that was sent."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parents[3]
+ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md")
 FOLDER = "_repository"
 """Where the copies are, below the site."""
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)]*)?\)")
@@ -22,7 +23,7 @@ outside_files: set[Path] = set()
 def root_pages() -> dict[str, str]:
     """CHANGELOG.md and CONTRIBUTING.md as pages below docs/reference/, with links as seen from there."""
     found = {}
-    for name in ("CHANGELOG.md", "CONTRIBUTING.md"):
+    for name in ROOT_PAGES:
         text = (ROOT / name).read_text(encoding="utf-8")
         moved = LINK.sub(lambda link: f"[{link[1]}](../../{link[2]}{link[3] or ''})", text)
         found[name.lower()] = moved if moved.strip() else f"# {name.removesuffix('.md').capitalize()}\n"
@@ -36,6 +37,8 @@ def point_outside(app: Sphinx, page: str, source: list[str]) -> None:
 
     def moved(link: re.Match[str]) -> str:
         path = (here / link[2]).resolve()
+        if path in (ROOT / name for name in ROOT_PAGES):
+            path = docs / "reference" / path.name.lower()
         if path.is_relative_to(docs):
             return f"[{link[1]}]({os.path.relpath(path, here)}{link[3] or ''})"
         if not path.exists() or not path.is_relative_to(ROOT):

@@ -1,7 +1,7 @@
 """The page's charts for papers, by matplotlib: PDF, SVG and PNG at column width, legible without colour.
 
 Import `write_figures` from here. Open runs.py first: it draws accuracy, energy and latency and holds what all figures
-share; clients.py draws clients one by one, regimes.py sweeps and tunings.
+share; clients.py draws clients one by one, peers.py runs without a server, regimes.py sweeps and tunings.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from wflsim.errors import StoreError
 from wflsim.report.compose import Material
 from wflsim.report.figures.clients import client_figures
+from wflsim.report.figures.peers import peer_figures
 from wflsim.report.figures.regimes import regime_figures
 from wflsim.report.figures.runs import run_figures
 from wflsim.report.page import ASSETS
@@ -50,4 +51,5 @@ def _figures(material: Material) -> Iterator[tuple[str, Figure]]:
     if material.runs:
         yield from run_figures(material)
         yield from client_figures(material)
+        yield from peer_figures(material)
     yield from regime_figures(material)

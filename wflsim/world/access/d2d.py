@@ -90,7 +90,7 @@ class PeerLinks:
     """The links of one world between its clients."""
 
     def __init__(
-        self, d2d: D2dSpec, spec: RadioSpec, radio: Radio, place: PlacementSpec, edges: Edges, clients: int, seed: int
+        self, d2d: D2dSpec, spec: RadioSpec, radio: Radio, place: PlacementSpec, clients: int, seed: int, edges: Edges
     ) -> None:  # seven: two blocks, what is built of them, and the graph
         self.edges = edges
         self.band_hz = spec.bandwidth if d2d.bandwidth is None else d2d.bandwidth

@@ -11,6 +11,7 @@ With `path_loss` the SNR follows from powers, distances and noise, which always 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, TypeVar
 
 import numpy as np
@@ -138,8 +139,11 @@ class RadioSpec(Spec):
 class Radio:
     """The links of both directions, and the power that clients radiate."""
 
-    def __init__(self, spec: RadioSpec, place: PlacementSpec, seed: int) -> None:
-        self._power_w = spec.power
+    def __init__(
+        self, spec: RadioSpec, place: PlacementSpec, seed: int, power_w: Sequence[float] | None = None
+    ) -> None:
+        """`power_w`: watts that each client radiates; None: those of the spec."""
+        self._power_w = list(spec.power if power_w is None else power_w)
         self._power_for_snr = spec.reading == "power_for_snr" and spec.path_loss is None
         self._path_loss_channel: PathLossChannel | None = None
         up, down = self._channels(spec, place, seed)
@@ -160,6 +164,13 @@ class Radio:
         if self._power_for_snr:
             power_w *= self.up.snr(client, band_hz, at_s) * band_hz / REFERENCE_HZ
         return power_w
+
+    def most_w(self, client: int) -> float:
+        """The most watts that a client may radiate on its own band: those it always does, unless its power follows the
+        channel."""
+        if self._path_loss_channel is not None:
+            return self._power_w[client % len(self._power_w)]
+        return self.radiated_w(client, self.up_hz, 0.0)
 
     def _channels(self, spec: RadioSpec, place: PlacementSpec, seed: int) -> tuple[Channel, Channel]:
         """The channels of uplink and downlink, without fading."""

@@ -1,25 +1,35 @@
-"""Availability: the windows of time in which a device can be asked, as functions of (seed, client, time)."""
+"""Availability: the windows of time in which a device can be asked, as functions of (seed, client, time).
+
+By rule (`periodic`, `diurnal`, `churn`), as listed (`windows`) or from a file (`file`, read by `hours_files.py`).
+Besides, `outages` let groups of clients go together: a basement, a base station, a power cut.
+"""
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
-from typing import Annotated, Literal, Protocol
+from collections.abc import Iterator
+from itertools import count, pairwise
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from wflsim.rng import stream
 from wflsim.spec import Spec
-from wflsim.units import Seconds
+from wflsim.units import Seconds, Share
+from wflsim.world.fleet.hours import DAY_S, Both, Hours, Listed, Window
+from wflsim.world.fleet.hours_files import FileHours, hours_from_file
+
+Long = Annotated[Seconds, Field(ge=1e-3)]
+"""A time of at least a millisecond."""
 
 
 class Periodic(Spec):
     """Available for `open` out of every `period` (charging at night, for example), each client at its own hour."""
 
     name: Literal["periodic"]
-    period: Annotated[Seconds, Field(ge=1e-3)]
+    period: Long
     """Time from the beginning of one window to that of the next."""
-    open: Annotated[Seconds, Field(ge=1e-3)]
+    open: Long
     """Length of each window; less than the period."""
 
     @model_validator(mode="after")
@@ -44,17 +54,44 @@ class Windows(Spec):
         return self
 
 
-AvailabilitySpec = Annotated[Periodic | Windows, Field(discriminator="name")]
+class Diurnal(Spec):
+    """Available once a day from about the same hour on, like phones that charge at night; runs begin at midnight."""
+
+    name: Literal["diurnal"]
+    start: Annotated[Seconds, Field(ge=0, lt=DAY_S)] = 22 * 3600.0
+    """Time of day at which a client's window usually opens."""
+    length: Annotated[Seconds, Field(ge=1e-3, lt=DAY_S)] = 8 * 3600.0
+    """Length of each window."""
+    spread: Annotated[Seconds, Field(ge=0, le=DAY_S / 8)] = 3600.0
+    """Standard deviation of the beginning, drawn for each client and day, at most three of them off."""
 
 
-class Hours(Protocol):
-    """The windows in which one device can be asked."""
+class Churn(Spec):
+    """Clients that join, go, come back, and leave for ever; all times are exponential with the given means."""
 
-    def closes_s(self, at_s: float) -> float:
-        """The end of the window that is open at this instant; the instant itself if none is."""
+    name: Literal["churn"]
+    join: Seconds = 0.0
+    """Mean time from the beginning of the run until a client first joins; 0: all are there at once."""
+    stay: Long
+    """Mean time for which a client stays."""
+    away: Long
+    """Mean time until a client that has gone comes back."""
+    leave: Share = 0.0
+    """Probability that a client that goes leaves for ever."""
 
-    def opens_s(self, at_s: float) -> float:
-        """The first instant from this one on at which a window is open; inf if there is none."""
+
+AvailabilitySpec = Annotated[Periodic | Windows | Diurnal | Churn | FileHours, Field(discriminator="name")]
+
+
+class OutagesSpec(Spec):
+    """Correlated failures: groups of clients whose power or network fails together, and comes back together."""
+
+    groups: Annotated[int, Field(ge=1, le=1_000_000)]
+    """Number of groups; clients are dealt out to them in turn."""
+    every: Long
+    """Mean time from the end of one outage of a group to the beginning of the next; exponential."""
+    length: Long
+    """Mean length of an outage; exponential."""
 
 
 class PeriodicHours:
@@ -66,10 +103,12 @@ class PeriodicHours:
         self._phase_s = float(stream(seed, "availability", client).uniform(0, spec.period))
 
     def closes_s(self, at_s: float) -> float:
+        """The end of the window that is open at this instant; the instant itself if none is."""
         start_s = self._start_s(at_s)
         return max(at_s, start_s + self._open_s)
 
     def opens_s(self, at_s: float) -> float:
+        """The first instant from this one on at which a window is open."""
         return at_s if self.closes_s(at_s) > at_s else self._start_s(at_s) + self._period_s
 
     def _start_s(self, at_s: float) -> float:
@@ -79,21 +118,52 @@ class PeriodicHours:
         return start_s + self._period_s if start_s + self._period_s <= at_s else start_s
 
 
-class WindowHours:
-    """The windows that a scenario lists."""
-
-    def __init__(self, spec: Windows) -> None:
-        self._windows = spec.windows
-
-    def closes_s(self, at_s: float) -> float:
-        return next((end_s for start_s, end_s in self._windows if start_s <= at_s < end_s), at_s)
-
-    def opens_s(self, at_s: float) -> float:
-        return next((max(at_s, start_s) for start_s, end_s in self._windows if at_s < end_s), math.inf)
+def _diurnal(spec: Diurnal, seed: int, client: int) -> Iterator[Window]:
+    """One window a day, from the one that began on the day before on."""
+    for day in count(-1):
+        late = float(stream(seed, "availability", client, day).normal()) if spec.spread else 0.0
+        start_s = day * DAY_S + spec.start + spec.spread * min(3.0, max(-3.0, late))
+        if start_s + spec.length > 0:
+            yield max(0.0, start_s), start_s + spec.length
 
 
-def hours_of(spec: Periodic | Windows | None, seed: int, client: int) -> Hours | None:
+def _churn(spec: Churn, seed: int, client: int) -> Iterator[Window]:
+    """Windows of a client that joins, stays, goes and comes back until it leaves for ever."""
+    rng = stream(seed, "availability", client)
+    now_s = float(rng.exponential(spec.join)) if spec.join else 0.0
+    while True:
+        stays_s, away_s, leaves = float(rng.exponential(spec.stay)), float(rng.exponential(spec.away)), rng.random()
+        yield now_s, now_s + stays_s
+        if leaves < spec.leave:
+            return
+        now_s += stays_s + away_s
+
+
+def _between_outages(spec: OutagesSpec, seed: int, group: int) -> Iterator[Window]:
+    """Windows between the outages of a group."""
+    rng, now_s = stream(seed, "outage", group), 0.0
+    while True:
+        fails_s = now_s + float(rng.exponential(spec.every))
+        yield now_s, fails_s
+        now_s = fails_s + float(rng.exponential(spec.length))
+
+
+def hours_of(
+    spec: Periodic | Windows | Diurnal | Churn | FileHours | None, outages: OutagesSpec | None, seed: int, client: int
+) -> Hours | None:
     """The windows of one client's device; None if it is always available."""
-    if spec is None:
-        return None
-    return PeriodicHours(spec, seed, client) if isinstance(spec, Periodic) else WindowHours(spec)
+    own: Hours | None = None
+    if isinstance(spec, Periodic):
+        own = PeriodicHours(spec, seed, client)
+    elif isinstance(spec, Windows):
+        own = Listed(spec.windows)
+    elif isinstance(spec, Diurnal):
+        own = Listed(_diurnal(spec, seed, client))
+    elif isinstance(spec, Churn):
+        own = Listed(_churn(spec, seed, client))
+    elif spec is not None:
+        own = hours_from_file(spec, seed, client)
+    if outages is None:
+        return own
+    shared = Listed(_between_outages(outages, seed, client % outages.groups))
+    return shared if own is None else Both(own, shared)

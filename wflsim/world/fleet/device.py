@@ -19,22 +19,22 @@ from wflsim.world.access.medium import Flow, Medium
 from wflsim.world.channel.loss import Trial, failure_probability, send_attempts
 from wflsim.world.channel.radio import Radio
 from wflsim.world.fleet.meter import Meter
-from wflsim.world.fleet.spec import Traits
+from wflsim.world.fleet.traits import Traits
 
 Process = Generator[simpy.Event, Any, None]
 """A piece of a SimPy process."""
 Waiting = Generator[simpy.Event, Any, str]
 """A piece of a SimPy process that returns the outcome of a wait."""
 Report = Callable[[Outcome], None]
-FATES: dict[str, Fate] = {"lost": "lost", "outage": "lost", "late": "late", "dead": "dead", "dropped": "dropped"}
-"""The fate of an order by the outcome of its last leg."""
+FATES: dict[str, Fate] = {"late": "late", "dead": "dead", "dropped": "dropped", "gone": "gone"}
+"""The fate of an order by the outcome of its last leg; after any other, it is lost."""
 
 
 class OrderFailed(Exception):
     """Raised where an order cannot go on, because a leg of it ended with this outcome."""
 
     def __init__(self, outcome: str) -> None:
-        self.fate = FATES[outcome]
+        self.fate: Fate = FATES.get(outcome, "lost")
 
 
 class Device:
@@ -62,6 +62,7 @@ class Device:
         computed = False
         fate: Fate = "delivered"
         try:
+            self._settle_tail(order)
             if broadcast is not None:
                 yield from self._receive(order, broadcast, order.shared_bits)
             if order.each_bits:
@@ -86,22 +87,29 @@ class Device:
         open_s = at_s if self.traits.hours is None else self.traits.hours.opens_s(at_s)
         return open_s if open_s < math.inf and self.meter.alive_at(open_s) else math.inf
 
+    def why_not(self, at_s: float) -> Fate:
+        """Why it cannot take an order at this instant: it serves another, is dead, or away."""
+        if self.serving is not None:
+            return "dropped"
+        return "gone" if self.meter.alive_at(at_s) else "dead"
+
     def wake_s(self) -> float:
-        """Seconds that the radio takes to wake; 0 if it is awake."""
-        return self.traits.promotion_s if self._env.now >= self.meter.asleep_s else 0.0
+        """Seconds that the modem takes to wake; 0 if it is awake."""
+        return self.traits.modem.wake_s if self._env.now >= self.meter.asleep_s else 0.0
 
     def step_s(self, samples: float) -> float:
         """Seconds that one local step on a batch of so many samples takes."""
-        return samples * self.traits.s_per_sample
+        return self.traits.processor.step_s(samples)
 
     def compute_s(self, order: Order) -> float:
         """Seconds that the computation of an order takes."""
-        return training_samples(order) * self.traits.s_per_sample
+        return self.traits.processor.order_s(order)
 
     def _receive(self, order: Order, flow: Flow | None, bits: int) -> Process:
         """Receive bits: those of a broadcast, or (None) those that are for this client alone."""
-        down, traits = self._cell.down, self.traits
-        if traits.tail_s or traits.promotion_s:
+        down, modem = self._cell.down, self.traits.modem
+        power_w = self.traits.processor.idle_w + modem.receive_w
+        if modem.tail_s or modem.wake_s:
             yield from self._wake(order, "receive")
         alone = flow is None
         if flow is None:
@@ -109,7 +117,7 @@ class Device:
         if flow.turn is not None:
             yield from self._wait_for_turn(order, flow.turn, flow, down if alone else None)
         start_s = self._env.now
-        outcome = yield from self._wait_for(flow.event, traits.receive_w, flow.ends_s)
+        outcome = yield from self._wait_for(flow.event, power_w, flow.ends_s)
         duration_s = self._env.now - start_s
         if outcome != "ok":
             bits = min(bits, int(self._cell.heard_bits(flow))) if self.client in flow.clients else 0
@@ -126,31 +134,28 @@ class Device:
                 snr_db=down.link.snr_db(self.client, flow.band_hz, start_s),
                 rate_bps=bits / duration_s if duration_s else None,
                 attempts=1,
-                energy_j=traits.receive_w * duration_s + traits.receive_j_per_bit * bits,
+                energy_j=power_w * duration_s + modem.receive_j_per_bit * bits,
                 outcome=outcome,
             )
         )
 
     def _compute(self, order: Order) -> Process:
         """Compute what the order asks for, unless the device drops it on the way."""
-        start_s = self._env.now
-        samples = training_samples(order)
-        duration_s = samples * self.traits.s_per_sample
-        energy_j = samples * self.traits.j_per_sample
+        start_s, duration_s, sleep_w = self._env.now, self.compute_s(order), self.traits.modem.sleep_w
+        power_w = self.traits.processor.active_w
         done = self._env.timeout(duration_s)
-        power_w = energy_j / duration_s if duration_s else 0.0
         drop_s = self._drop_s(order, duration_s)
-        outcome = yield from self._wait_for(done, power_w, start_s + duration_s, drop_s)
-        if outcome != "ok" and duration_s:
-            energy_j *= (self._env.now - start_s) / duration_s
+        outcome = yield from self._wait_for(done, power_w, start_s + duration_s, drop_s, sleep_w)
+        spent_s = duration_s if outcome == "ok" else self._env.now - start_s
+        energy_j = power_w * spent_s
         paper_j = energy_j if order.paper_bits else 0.0
         leg = self._leg_of(order, "compute", start_s)
-        self._end_leg(Leg(*leg, energy_j=energy_j, paper_j=paper_j, outcome=outcome))
+        self._end_leg(Leg(*leg, energy_j=energy_j, paper_j=paper_j, outcome=outcome), sleep_w)
 
     def _transmit(self, order: Order) -> Process:
         """Send the reply up, attempts that fail included."""
-        up, traits = self._cell.up, self.traits
-        if traits.tail_s or traits.promotion_s:
+        up, modem = self._cell.up, self.traits.modem
+        if modem.tail_s or modem.wake_s:
             yield from self._wake(order, "transmit")
         trial: Trial | None = None
 
@@ -165,8 +170,8 @@ class Device:
             yield from self._wait_for_turn(order, flow.turn, flow, up)
         start_s = self._env.now
         radiated_w = self._radio.radiated_w(self.client, flow.band_hz, start_s)
-        power_w = traits.sending_w(radiated_w)
-        per_bit_w = traits.transmit_j_per_bit and traits.transmit_j_per_bit * up.link.rate_bps(
+        power_w = self.traits.sending_w(radiated_w)
+        per_bit_w = modem.transmit_j_per_bit and modem.transmit_j_per_bit * up.link.rate_bps(
             self.client, flow.band_hz, start_s
         )
         outcome = yield from self._wait_for(flow.event, power_w + per_bit_w, flow.ends_s)
@@ -191,37 +196,43 @@ class Device:
                 snr_db=up.link.snr_db(self.client, flow.band_hz, start_s),
                 rate_bps=rate_bps,
                 attempts=attempts,
-                energy_j=power_w * duration_s + traits.transmit_j_per_bit * air_bits,
+                energy_j=power_w * duration_s + modem.transmit_j_per_bit * air_bits,
                 radiated_j=radiated_w * duration_s,
                 paper_j=radiated_w * (bits / order.up_bits) * order.paper_bits / rate_bps if rate_bps else 0.0,
                 outcome=outcome,
             )
         )
 
+    def _settle_tail(self, order: Order) -> None:
+        """Charge the modem's tail as far as it has come; the order fails if the battery died of it."""
+        if self.traits.modem.tail_s:
+            self.meter.charge_tail(order.round, order.phase, self._env.now)
+            if self.meter.dead:
+                raise OrderFailed("dead")
+
     def _wake(self, order: Order, activity: Activity) -> Process:
-        """Wake a sleeping radio, and charge that to the activity for which it wakes."""
-        self.meter.charge_tail(order.round, order.phase, self._env.now)
-        if self.meter.dead:  # of the tail, which ran beside the computation
-            raise OrderFailed("dead")
+        """Wake a sleeping modem, and charge that to the activity for which it wakes."""
+        self._settle_tail(order)
         wake_s = self.wake_s()
         if wake_s > 0:
-            start_s = self._env.now
+            start_s, power_w = self._env.now, self.traits.processor.idle_w + self.traits.modem.wake_w
             awake = self._env.timeout(wake_s)
-            outcome = yield from self._wait_for(awake, self.traits.promotion_w, start_s + wake_s)
-            energy_j = self.traits.promotion_w * (self._env.now - start_s)
+            outcome = yield from self._wait_for(awake, power_w, start_s + wake_s)
+            energy_j = power_w * (self._env.now - start_s)
             self._end_leg(Leg(*self._leg_of(order, activity, start_s), energy_j=energy_j, outcome=outcome))
 
     def _wait_for_turn(self, order: Order, turn: simpy.Event, flow: Flow, medium: Medium | None) -> Process:
-        """Idle until the flow's turn comes. `medium`: where to stop the flow if it never does; None for a broadcast,
+        """Listen until the flow's turn comes. `medium`: where to stop the flow if it never does; None for a broadcast,
         which is not this device's own."""
         if not turn.processed:
-            start_s = self._env.now
-            outcome = yield from self._wait_for(turn, self.traits.idle_w)
+            start_s, idle_w, listen_w = self._env.now, self.traits.processor.idle_w, self.traits.modem.listen_w
+            outcome = yield from self._wait_for(turn, idle_w, rest_w=listen_w)
             if outcome != "ok" and medium is not None:
                 medium.stop(flow)
             if self._env.now > start_s or outcome != "ok":
-                energy_j = self.traits.idle_w * (self._env.now - start_s)
-                self._end_leg(Leg(*self._leg_of(order, "idle", start_s), energy_j=energy_j, outcome=outcome))
+                energy_j = idle_w * (self._env.now - start_s)
+                leg = Leg(*self._leg_of(order, "idle", start_s), energy_j=energy_j, outcome=outcome)
+                self._end_leg(leg, listen_w)
 
     def _draw_attempts(self, order: Order, band_hz: float) -> Trial:
         """The attempts of the upload, keyed by the order, so that they are the same whenever it is carried out."""
@@ -239,25 +250,35 @@ class Device:
         return self._env.now + when * duration_s if drops < self.traits.dropout else math.inf
 
     def _wait_for(
-        self, event: simpy.Event, power_w: float, known_s: float = math.inf, drop_s: float = math.inf
+        self,
+        event: simpy.Event,
+        power_w: float,
+        known_s: float = math.inf,
+        drop_s: float = math.inf,
+        rest_w: float | None = None,
     ) -> Waiting:
-        """Wait for an event at this power; returns ok, or why it was not waited for: late, dead, dropped.
+        """Wait for an event at this power; returns ok, or why it was not waited for: late, dead, gone, dropped.
 
-        `known_s`: when the event will happen, if that is known. `drop_s`: when the device drops the order.
+        `known_s`: when the event will happen, if that is known. `drop_s`: when the device drops the order. `rest_w`:
+        power of a modem that has nothing to do, after its tail; None: the modem is at work, and its power counted.
         """
         try:
             if not self._limited and drop_s == math.inf:
                 yield event
                 return "ok"
             now_s = self._env.now
-            death_s = now_s + self.meter.left_j / power_w if power_w > 0 else math.inf
+            if rest_w is None:
+                death_s = now_s + self.meter.left_j / power_w if power_w > 0 else math.inf
+            else:
+                death_s = self.meter.empty_s(now_s, power_w, rest_w)
             closes_s = math.inf if self.traits.hours is None else self.traits.hours.closes_s(now_s)
             end_s = min(death_s, closes_s, drop_s)
             if end_s >= known_s or end_s == math.inf:
                 yield event
                 return "ok"
             yield event | self._env.timeout(end_s - now_s)
-            return "ok" if event.processed else "dead" if end_s == death_s else "dropped"
+            ends = {death_s: "dead", closes_s: "gone"}
+            return "ok" if event.processed else ends.get(end_s, "dropped")
         except simpy.Interrupt as interrupt:
             return str(interrupt.cause)
 
@@ -265,15 +286,14 @@ class Device:
         """The first fields of a leg that ends now: round, phase, client, activity, start and end in seconds."""
         return order.round, order.phase, self.client, activity, start_s, self._env.now
 
-    def _end_leg(self, leg: Leg) -> None:
-        """Write a leg that ends now; the order goes on only if it ended well."""
+    def _end_leg(self, leg: Leg, rest_w: float | None = None) -> None:
+        """Write a leg that ends now, with what a modem that rests at `rest_w` draws beside it; the order goes on only
+        if it ended well."""
+        if rest_w is not None:
+            self.meter.charge_tail(leg.round, leg.phase, leg.end_s)
+            leg = leg._replace(energy_j=leg.energy_j + self.meter.resting_j(leg.start_s, leg.end_s, rest_w))
         outcome = self.meter.write(leg)
         if leg.activity in ("receive", "transmit"):
             self.meter.begin_tail(leg.end_s)
         if outcome != "ok":
             raise OrderFailed(outcome)
-
-
-def training_samples(order: Order) -> float:
-    """Work of an order in training samples: a loss costs a forward pass, a training sample three times that."""
-    return (order.forward_samples + 2 * order.backward_samples) / 3

@@ -1,18 +1,23 @@
-"""The meter of one device: it writes the device's legs and counts what is left in its battery; it decides nothing."""
+"""The meter of one device: it writes the device's legs and counts what is left in its battery; it decides nothing.
+
+A modem that has nothing to transfer is in its tail until `asleep_s`, and rests afterwards: it listens or sleeps. The
+tail has legs of its own, which run beside those of computing and idling; so at every instant the power of all legs
+together is that of the processor's state plus that of the modem's.
+"""
 
 from __future__ import annotations
 
 import math
 
 from wflsim.records import Leg
-from wflsim.world.fleet.spec import Traits
+from wflsim.world.fleet.traits import Traits
 
 
 class Meter:
     """Writes the legs of one client, with their joules, and counts down its battery."""
 
     __slots__ = (
-        "_client", "_idle_counts", "_idle_w", "_legs", "_tail_s", "_tail_w", "_tail_written_s",
+        "_client", "_idle_counts", "_idle_w", "_legs", "_sleep_w", "_tail_s", "_tail_w", "_tail_written_s",
         "accounted_s", "asleep_s", "left_j",
     )  # fmt: skip
 
@@ -22,11 +27,12 @@ class Meter:
         self.accounted_s = 0.0
         """Simulated time up to which the device's time is written down or free of charge."""
         self.asleep_s = 0.0
-        """Simulated time at which the radio falls asleep, or fell."""
+        """Simulated time at which the modem's tail ends, or ended."""
         self._client = client
-        self._idle_w = traits.idle_w
-        self._tail_w = traits.tail_w
-        self._tail_s = traits.tail_s
+        self._idle_w = traits.processor.idle_w
+        self._sleep_w = traits.modem.sleep_w
+        self._tail_w = traits.modem.tail_w
+        self._tail_s = traits.modem.tail_s
         self._tail_written_s = 0.0
         self._idle_counts = idle_counts
         """Whether every idle second is charged, not only those spent waiting for others in a phase."""
@@ -39,7 +45,25 @@ class Meter:
 
     def alive_at(self, at_s: float) -> bool:
         """Whether the battery lasts until then if the device does nothing."""
-        return self.left_j > (self._idle_w * (at_s - self.accounted_s) if self._idle_counts else 0.0)
+        if not self._idle_counts:
+            return self.left_j > 0
+        return self.empty_s(self.accounted_s, self._idle_w, self._sleep_w) > at_s
+
+    def resting_j(self, start_s: float, end_s: float, rest_w: float) -> float:
+        """Joules of a modem that rests at this power between two instants, without those of its tail."""
+        return rest_w * max(0.0, end_s - max(start_s, self.asleep_s))
+
+    def empty_s(self, start_s: float, power_w: float, rest_w: float) -> float:
+        """Simulated time at which the battery is empty, if the processor draws `power_w` from `start_s` on and the
+        modem what its tail takes, then `rest_w`; inf if never."""
+        if self.left_j == math.inf:
+            return math.inf
+        in_tail_w, after_w = power_w + self._tail_w, power_w + rest_w
+        tail_s = max(0.0, self.asleep_s - start_s)
+        if self.left_j <= in_tail_w * tail_s:
+            return start_s + self.left_j / in_tail_w if in_tail_w > 0 else start_s
+        left_j = self.left_j - in_tail_w * tail_s
+        return start_s + tail_s + left_j / after_w if after_w > 0 else math.inf
 
     def write(self, leg: Leg) -> str:
         """Write a leg and charge its energy; returns its true outcome.
@@ -56,31 +80,39 @@ class Meter:
         self._legs.append(leg)
         return outcome
 
-    def charge_idle(self, round: int, phase: int, now_s: float) -> None:
-        """Charge the time since the last activity: idling, and the radio's tail."""
-        self.charge_tail(round, phase, now_s)
+    def charge_idle(self, round: int, phase: int, now_s: float, rest_w: float | None = None) -> None:
+        """Charge the time since the last activity: an idle processor, and a modem in its tail, then at `rest_w`
+        (None: asleep)."""
         start_s, self.accounted_s = self.accounted_s, now_s
-        energy_j = self._idle_w * (now_s - start_s)
-        if energy_j <= 0 or self.dead:
+        if self.dead:
             return
-        if energy_j < self.left_j:
-            self.write(Leg(round, phase, self._client, "idle", start_s, now_s, energy_j=energy_j))
-        else:
-            death_s = start_s + self.left_j / self._idle_w
-            self.write(
-                Leg(round, phase, self._client, "idle", start_s, death_s, energy_j=self.left_j, outcome="dead")
-            )
+        rest_w = self._sleep_w if rest_w is None else rest_w
+        death_s = self.empty_s(start_s, self._idle_w, rest_w)
+        end_s = min(now_s, death_s)
+        self.charge_tail(round, phase, end_s)
+        energy_j = self._idle_w * (end_s - start_s) + self.resting_j(start_s, end_s, rest_w)
+        if self.dead:  # of the tail alone
+            return
+        if death_s <= now_s:
+            left_j = self.left_j
+            self.write(Leg(round, phase, self._client, "idle", start_s, end_s, energy_j=left_j, outcome="dead"))
+        elif energy_j > 0:
+            self.write(Leg(round, phase, self._client, "idle", start_s, end_s, energy_j=energy_j))
 
     def begin_tail(self, now_s: float) -> None:
-        """Begin the radio's tail, because a transfer has ended."""
+        """Begin the modem's tail, because a transfer has ended."""
         if self._tail_s > 0:
             self.asleep_s = now_s + self._tail_s
             self._tail_written_s = now_s
 
     def charge_tail(self, round: int, phase: int, now_s: float) -> None:
-        """Charge the radio's tail as far as it has come; called before each transfer and at the end of each phase."""
-        end_s = min(now_s, self.asleep_s)
-        if end_s > self._tail_written_s and not self.dead:
-            energy_j = self._tail_w * (end_s - self._tail_written_s)
-            self.write(Leg(round, phase, self._client, "tail", self._tail_written_s, end_s, energy_j=energy_j))
-        self._tail_written_s = max(self._tail_written_s, end_s)
+        """Charge the modem's tail as far as it has come."""
+        start_s, end_s = self._tail_written_s, min(now_s, self.asleep_s)
+        if end_s > start_s and not self.dead:
+            energy_j = self._tail_w * (end_s - start_s)
+            dies = energy_j >= self.left_j
+            if dies:
+                end_s = start_s + self.left_j / self._tail_w
+            outcome = "dead" if dies else "ok"
+            self.write(Leg(round, phase, self._client, "tail", start_s, end_s, energy_j=energy_j, outcome=outcome))
+        self._tail_written_s = max(start_s, end_s)

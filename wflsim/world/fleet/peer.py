@@ -48,17 +48,17 @@ class Peer(Device):
         self.meter.accounted_s = self._env.now
 
     def _tell(self, order: Order, transfers: Sequence[Transfer]) -> Process:
-        traits = self.traits
+        modem = self.traits.modem
         for transfer in transfers:
             transfer.cut = True  # until it has ended
         yield from self._wake(order, "transmit")
         for transfer in transfers:
             yield from self._idle_until(order, transfer.start_s)
             start_s, planned_s = self._env.now, transfer.end_s - transfer.start_s
-            power_w = traits.sending_w(transfer.radiated_w)
+            power_w = self.traits.sending_w(transfer.radiated_w)
             rate_bps = transfer.air_bits / planned_s if planned_s else 0.0
             ended = self._env.timeout(transfer.end_s - start_s)
-            outcome = yield from self._wait_for(ended, power_w + traits.transmit_j_per_bit * rate_bps, transfer.end_s)
+            outcome = yield from self._wait_for(ended, power_w + modem.transmit_j_per_bit * rate_bps, transfer.end_s)
             duration_s = self._env.now - start_s
             share = 1.0 if outcome == "ok" else duration_s / planned_s
             transfer.cut = outcome != "ok"
@@ -69,7 +69,7 @@ class Peer(Device):
                     snr_db=min((snr for snr in transfer.snr_db.values() if snr is not None), default=None),
                     rate_bps=rate_bps or None,
                     attempts=transfer.attempts,
-                    energy_j=power_w * duration_s + traits.transmit_j_per_bit * transfer.air_bits * share,
+                    energy_j=power_w * duration_s + modem.transmit_j_per_bit * transfer.air_bits * share,
                     radiated_j=transfer.radiated_w * duration_s,
                     paper_j=transfer.radiated_w * share * order.paper_bits / rate_bps if rate_bps else 0.0,
                     outcome=outcome,
@@ -78,14 +78,15 @@ class Peer(Device):
             )
 
     def _listen(self, order: Order, transfers: Sequence[Transfer]) -> Process:
-        traits = self.traits
+        modem = self.traits.modem
+        power_w = self.traits.processor.idle_w + modem.receive_w
         yield from self._wake(order, "receive")
         coming = sorted(transfers, key=lambda transfer: (transfer.end_s, transfer.sender))
         for number, transfer in enumerate(coming):
             yield from self._idle_until(order, min(other.start_s for other in coming[number:]))
             start_s = self._env.now
             ended = self._env.timeout(transfer.end_s - start_s)
-            outcome = yield from self._wait_for(ended, traits.receive_w, transfer.end_s)
+            outcome = yield from self._wait_for(ended, power_w, transfer.end_s)
             bits = transfer.bits
             if outcome != "ok":
                 lasted_s = transfer.end_s - transfer.start_s
@@ -98,7 +99,7 @@ class Peer(Device):
                 if transfer.end_s > transfer.start_s
                 else None,
                 attempts=1,
-                energy_j=traits.receive_w * (self._env.now - start_s) + traits.receive_j_per_bit * bits,
+                energy_j=power_w * (self._env.now - start_s) + modem.receive_j_per_bit * bits,
                 outcome=outcome if outcome != "ok" else transfer.in_vain.get(self.client, "ok"),
                 peer=transfer.sender,
             )
@@ -110,9 +111,9 @@ class Peer(Device):
                 self.heard.add(transfer.sender)
 
     def _idle_until(self, order: Order, at_s: float) -> Process:
-        """Wait for the next transfer, idle."""
-        start_s = self._env.now
+        """Listen until the next transfer begins."""
+        start_s, idle_w, listen_w = self._env.now, self.traits.processor.idle_w, self.traits.modem.listen_w
         if at_s > start_s:
-            outcome = yield from self._wait_for(self._env.timeout(at_s - start_s), self.traits.idle_w, at_s)
-            energy_j = self.traits.idle_w * (self._env.now - start_s)
-            self._end_leg(Leg(*self._leg_of(order, "idle", start_s), energy_j=energy_j, outcome=outcome))
+            outcome = yield from self._wait_for(self._env.timeout(at_s - start_s), idle_w, at_s, rest_w=listen_w)
+            energy_j = idle_w * (self._env.now - start_s)
+            self._end_leg(Leg(*self._leg_of(order, "idle", start_s), energy_j=energy_j, outcome=outcome), listen_w)

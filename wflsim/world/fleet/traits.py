@@ -1,0 +1,125 @@
+"""Each client's device in plain SI numbers, and which client has which kind of device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wflsim.errors import ScenarioError
+from wflsim.rng import stream
+from wflsim.world.fleet.availability import OutagesSpec, hours_of
+from wflsim.world.fleet.compute import TRAINING_FLOPS, Processor
+from wflsim.world.fleet.hours import Hours
+from wflsim.world.fleet.modem import Modem
+from wflsim.world.fleet.spec import DeviceSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """One client's device; see the keys of `DeviceSpec`."""
+
+    kind: int
+    """Ordinal of its kind in the scenario's list of devices."""
+    processor: Processor
+    modem: Modem
+    radiated_w: float | None
+    """Watts that it radiates; None: those of radio.power."""
+    battery_j: float | None
+    """Joules in its battery at the beginning; None: it is on mains."""
+    hours: Hours | None
+    """Windows in which it can be asked; None: always."""
+    dropout: float
+    """Probability that it drops an order."""
+
+    def sending_w(self, radiated_w: float) -> float:
+        """Watts that the device draws while it sends and its antenna radiates this many."""
+        return self.processor.idle_w + self.modem.sending_w(radiated_w)
+
+
+def build_fleet(
+    specs: list[DeviceSpec], clients: int, seed: int, flops_per_sample: float, outages: OutagesSpec | None = None
+) -> list[Traits]:
+    """The devices of all clients; kinds are dealt out in turn, in proportion to their shares."""
+    total = sum(spec.share for spec in specs)
+    dealt = [0] * len(specs)
+    fleet = []
+    for client in range(clients):
+        owed = [spec.share / total * (client + 1) - n for spec, n in zip(specs, dealt, strict=True)]
+        kind = owed.index(max(owed))
+        dealt[kind] += 1
+        hours = hours_of(specs[kind].availability, outages, seed, client)
+        fleet.append(_traits(specs[kind], kind, client, seed, flops_per_sample, hours))
+    return fleet
+
+
+def radiated_powers_w(fleet: Sequence[Traits], power_w: Sequence[float]) -> list[float]:
+    """Watts that each client radiates: those of its kind of device, or those of radio.power, dealt out in turn."""
+    return [
+        power_w[client % len(power_w)] if traits.radiated_w is None else traits.radiated_w
+        for client, traits in enumerate(fleet)
+    ]
+
+
+def _traits(
+    spec: DeviceSpec, kind: int, client: int, seed: int, flops_per_sample: float, hours: Hours | None
+) -> Traits:
+    """The device of one client, with its own draw of `spread`."""
+    slowness = float(stream(seed, "speed", client).lognormal(0.0, spec.spread)) if spec.spread > 0 else 1.0
+    return Traits(
+        kind=kind,
+        processor=processor_of(spec, flops_per_sample, slowness),
+        modem=modem_of(spec),
+        radiated_w=spec.radiated_power,
+        battery_j=spec.battery,
+        hours=hours,
+        dropout=spec.dropout,
+    )
+
+
+def processor_of(spec: DeviceSpec, flops_per_sample: float, slowness: float = 1.0) -> Processor:
+    """The processor of a kind of device at its clock, for a model of so many forward FLOPs per sample; all its times
+    are multiplied by `slowness`."""
+    # One of the two is given (DeviceSpec sees to it), and so is one of kappa and compute_active_power.
+    full_hz = spec.max_frequency or spec.frequency or 0.0
+    clock = (spec.frequency or full_hz) / full_hz
+    if spec.cycles_per_sample is not None:
+        full_s = spec.cycles_per_sample / full_hz
+    elif flops_per_sample <= 0:
+        raise ScenarioError(
+            "devices: computing time follows from the model's FLOPs, which are not known for this model; "
+            "give devices.cycles_per_sample"
+        )
+    else:
+        full_s = TRAINING_FLOPS * flops_per_sample / (full_hz if spec.speed is None else spec.speed)
+    idle_w = spec.compute_idle_power
+    if spec.compute_active_power is None:
+        full_w = (spec.kappa or 0.0) * full_hz**3
+    else:
+        full_w = spec.compute_active_power - idle_w
+    return Processor(
+        idle_w=idle_w,
+        active_w=idle_w + full_w * math.pow(clock, spec.clock_exponent),
+        s_per_call=spec.call_overhead * slowness,
+        s_per_step=spec.step_overhead * slowness,
+        s_per_sample=full_s * (spec.memory_share + (1 - spec.memory_share) / clock) * slowness,
+    )
+
+
+def modem_of(spec: DeviceSpec) -> Modem:
+    """The modem of a kind of device."""
+    return Modem(
+        circuit_w=spec.circuit_power,
+        max_w=spec.max_power,
+        amplifier_efficiency=spec.amplifier_efficiency,
+        amplifier_exponent=spec.amplifier_exponent,
+        transmit_j_per_bit=spec.transmit_energy_per_bit,
+        receive_w=spec.receive_power,
+        receive_j_per_bit=spec.receive_energy_per_bit,
+        listen_w=spec.listen_power,
+        sleep_w=spec.sleep_power,
+        wake_s=spec.wake,
+        wake_w=spec.wake_power,
+        tail_s=spec.tail,
+        tail_w=spec.tail_power,
+    )
