@@ -2,7 +2,6 @@
 
 A policy says what the server wants; the simulation decides how, when and whether it happens. `fedavg.py` is the
 shortest one; the equations of all are in docs/policies.md; docs/write_a_policy.md says how to write your own.
-
 All policies treat lost and late replies alike: their weight goes to those received (`weighted`), server memories count
 those received (`total`), a client's memory changes only if its whole upload arrived; without any, the state stays.
 Both sides compute with what was exchanged after compression: the client with `me.sent(y)`, the server with
