@@ -69,20 +69,28 @@ def _walk(spec: type[BaseModel], path: str, around: Callable[[str], str]) -> Ite
     """The groups below a spec; `around` puts a key of the spec where it stands in a scenario, for the example."""
     for key, field in spec.model_fields.items():
         here = f"{path}.{key}" if path else key
+        inside = partial(_within, around, "{}{}", _beside(spec, key))
         specs = list(specs_in(field.annotation))
-        block = partial(_within, around, "{}: [{{{}}}]" if here == "policies" else "{}: {{{}}}", key)
+        block = partial(_within, inside, "{}: [{{{}}}]" if here == "policies" else "{}: {{{}}}", key)
         described = next((item for item in of_field(field).metadata if isinstance(item, Choices)), None)
         if described is not None:
             entries = [Entry(name, what, "") for name, what in described.lines]
-            yield Group(here, around(f"{key}: {entries[0].name}"), entries)
-        elif specs and (names := names_of(specs[0])):
+            yield Group(here, inside(f"{key}: {entries[0].name}"), entries)
+        elif specs and names_of(specs[0]):
             entries = [Entry(", ".join(names_of(one)), first_paragraph(one), parameters(one)) for one in specs]
-            yield Group(here, block(f"name: {names[0]}"), entries)
+            yield Group(here, block(_beside(specs[0], "").removesuffix(", ")), entries)
         elif specs:
             yield Group(here, block("..."), [Entry(key, first_paragraph(specs[0]), parameters(specs[0]))])
         for one in specs:
-            named = "".join(f"name: {name}, " for name in names_of(one)[:1])
-            yield from _walk(one, here, partial(_within, block, "{}{}", named))
+            yield from _walk(one, here, block)
+
+
+def _beside(spec: type[BaseModel], key: str) -> str:
+    """What must stand before a key in a block that is chosen by name: the name, and required keys to be filled in."""
+    required = [
+        other for other, field in spec.model_fields.items() if field.is_required() and other not in ("name", key)
+    ]
+    return "".join(f"name: {name}, " + "".join(f"{other}: ..., " for other in required) for name in names_of(spec)[:1])
 
 
 def _within(around: Callable[[str], str], form: str, before: str, keys: str) -> str:
