@@ -55,8 +55,8 @@ class FileHours(Spec):
     loop: bool = False
     """Whether each device's hours start over after its last event; otherwise it is off from then on."""
     draw: Literal["in_order", "with_replacement"] = "in_order"
-    """Which device a client is: the one of its number (then the file must have enough of them), or one drawn anew for
-    each client."""
+    """How clients get their device: each the one of its own number (then the file must have enough of them), or each
+    one drawn anew."""
 
     @model_validator(mode="after")
     def _readable(self) -> FileHours:
