@@ -28,7 +28,7 @@ def test_the_good_one_is_good():
 EDITS = [
     # (text in the good scenario, replacement, message)
     ("bandwidth:", "bandwith:", r"bad.yaml:20: radio.bandwith: unknown key, did you mean 'bandwidth'\? Allowed: bandwidth"),
-    ("radio:", "radios:", r"bad.yaml:18: radios: unknown key, did you mean 'radio'\? Allowed: cell, clients, d2d, data"),
+    ("radio:", "radios:", r"bad.yaml:18: radios: unknown key, did you mean 'radio'\? Allowed: accept, cell, clients, d2d, data"),
     ("name: drdm,", "name: drdn,", r"bad.yaml:16: policies.1.name: got 'drdn', did you mean 'drdm'\? Allowed: fedavg,"),
     ("name: drdm,", "", r"bad.yaml:16: policies.1: needs the key 'name' to say which kind it is"),
     ("name: mlp", "name: mpl", r"bad.yaml:11: model.name: got 'mpl', did you mean 'mlp'\? Allowed: linear, mlp"),

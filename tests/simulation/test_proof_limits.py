@@ -37,6 +37,7 @@ POLICY: dict[str, Limits] = {
     "eps1": COEFFICIENT, "eps2": COEFFICIENT, "warmup": (-1, 0, 1_000_000, 1_000_001), "gamma_max": SHARE,
     "a": COEFFICIENT, "b": COEFFICIENT, "tau_min": COUNT, "q": COEFFICIENT,
     "beta": (-1e-12, 0, 0.999999, 1), "b1": (-1e-12, 0, 0.999999, 1), "b2": SHARE, "eps": STEP, "v_0": COEFFICIENT,
+    "k": (0, 1, 1000, 1001), "apart": COEFFICIENT, "eta_delta": COEFFICIENT, "lambda_0": COEFFICIENT, "lambda_1": COEFFICIENT,
 }  # fmt: skip
 POSITIVE_MU: Limits = (0.0, 1e-12, 1e6, 1.000001e6)
 TABLE: dict[str, dict[str, Limits]] = {
@@ -66,13 +67,19 @@ TABLE: dict[str, dict[str, Limits]] = {
     "Churn": {"join": NOT_NEGATIVE, "stay": (0.000999, 0.001, 1e29, None), "away": (0.000999, 0.001, 1e29, None), "leave": SHARE},
     "OutagesSpec": {"groups": COUNT, "every": (0.000999, 0.001, 1e29, None), "length": (0.000999, 0.001, 1e29, None)},
     "Periodic": {"period": (0.000999, 0.001, 1e29, None), "open": (0.000999, 0.001, 1e29, None)}, "Windows": {"windows": ([[-1e-12, 1]], [[0, 1]], [[0, 1e29]], None)},
-    "ServerSpec": {"deadline": POSITIVE, "first": FROM_ONE, "quorum": FROM_ONE, "aggregation": NOT_NEGATIVE, "over_selection": (0.999, 1, 100, 100.001)},
+    "ServerSpec": {"deadline": POSITIVE, "compute_budget": POSITIVE, "first": FROM_ONE, "quorum": FROM_ONE, "aggregation": NOT_NEGATIVE, "over_selection": (0.999, 1, 100, 100.001)},
+    "FedcsSpec": {"deadline": POSITIVE},
+    "OortSpec": {"epsilon": SHARE, "epsilon_decay": POSITIVE_SHARE, "epsilon_min": SHARE, "cut_off": POSITIVE_SHARE, "clip": POSITIVE_SHARE,
+                 "alpha": (-1e-12, 0, 10, 10.001), "pace": POSITIVE_SHARE, "pace_step": SHARE, "window": (0, 1, 100_000, 100_001)},
+    "D2dSpec": {"snr": RATIO, "bandwidth": HERTZ}, "ErdosRenyi": {"probability": POSITIVE_SHARE}, "WithinDistance": {"within": POSITIVE},
+    "Dithering": {"levels": (0, 1, 2**20, 2**20 + 1)}, "RandK": {"share": POSITIVE_SHARE}, "TopK": {"share": POSITIVE_SHARE},
     "SyntheticSpec": {"alpha": NOT_NEGATIVE, "beta": NOT_NEGATIVE}, "ZipfDirichletSpec": {"alpha": NOT_NEGATIVE, "sigma": NOT_NEGATIVE},
     "ShardsSpec": {"shards": COUNT}, "MlpSpec": {"hidden": ([0], [1], [10**9], None)}, "ResNet18LastSpec": {"size": (0, 1, 512, 513)},
     "TrainSpec": {"batch": FROM_ONE}, "StopSpec": {"rounds": COUNT, "energy": NOT_NEGATIVE, "time": NOT_NEGATIVE},
     "Target": {"accuracy": POSITIVE_SHARE, "hold": (0, 1, 1000, 1001), "window": (0, 1, 10_000, 10_001)}, "Decay": {"start": STEP, "power": SHARE, "after": COUNT},
     "FedNova": {"rho": (-1e-12, 0, 0.999999, 1)},
     "FedDyn": {"mu": POSITIVE_MU}, "LambdaDRDM": {"mu": POSITIVE_MU}, "FedAsync": {"alpha": POSITIVE_SHARE},
+    "DRDSGD": {"mu": POSITIVE_MU}, "SCALLION": {"alpha": POSITIVE_SHARE}, "SCAFCOM": {"beta": POSITIVE_SHARE},
 }  # fmt: skip
 
 

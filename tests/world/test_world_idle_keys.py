@@ -164,7 +164,7 @@ ALWAYS = {
     "devices.availability.start", "devices.availability.length", "devices.availability.spread", "devices.availability.join", "devices.availability.stay",
     "devices.availability.away", "devices.availability.leave", "devices.availability.file", "devices.availability.layout", "devices.availability.loop",
     "devices.availability.draw", "outages", "outages.groups", "outages.every", "outages.length", "devices.availability.period", "devices.availability.open", "devices.availability.windows",
-    "server.deadline", "server.first", "server.aggregation", "server.over_selection",
+    "server.deadline", "server.first", "server.compute_budget", "server.aggregation", "server.over_selection",
     "d2d", "d2d.topology", "d2d.topology.name", "d2d.topology.probability", "d2d.topology.within", "d2d.snr", "server.fedcs", "server.oort", "d2d.bandwidth", "d2d.sending", "d2d.duplex",
 }  # fmt: skip
 
