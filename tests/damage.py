@@ -66,7 +66,7 @@ RUN = small()
 CUT = small("radio.loss.probability=0.2")
 """Live, so that nothing but its own folder can help it."""
 SWEEP = small("sweep={grid: {radio.snr: [0 dB, 10 dB]}}")
-TUNE = small("tune={tau: [2, 3]}")
+TUNE = small("tune={knobs: {tau: [2, 3]}}")
 LONGER = small("stop.rounds=5")
 """Begins with what the store knows of RUN and goes on from its checkpoint."""
 

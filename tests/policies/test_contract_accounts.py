@@ -182,6 +182,7 @@ def test_draws_of_one_round_differ_and_do_not_depend_on_the_policy():
             first, _ = yield Draw(3)
             second, _ = yield Draw(3)
             seen.append((tuple(first), tuple(second)))
+            yield Gather([Ask(first, partial(self.local_steps, tau=dict.fromkeys(first, 1)), shared={"w": x.w})])
             return x
 
     seen = []

@@ -57,6 +57,9 @@ radio: {{snr: 10 dB, bandwidth: 180 kHz, power: 100 mW, loss: {{probability: 0.2
 stop: {{rounds: 30}}
 """
 every = pytest.mark.parametrize("number", range(len(OWN)), ids=OWN)
+SERVERLESS = {kind.model_fields["name"].default for kind in POLICIES if kind.decentralised}
+WITH_SERVER = [number for number, name in enumerate(OWN) if name not in SERVERLESS]
+"""Policies that upload to a server; peers that lose a link are tested in test_policies_peers.py."""
 
 
 def scenario(*overrides):
@@ -141,7 +144,7 @@ def test_check_counts_the_bytes_that_clients_keep_whatever_their_shape():
     assert [Stage().rehearse(given, number).client_bytes for number in range(3)] == [2600, 2600, 0]
 
 
-@every
+@pytest.mark.parametrize("number", WITH_SERVER, ids=[OWN[number] for number in WITH_SERVER])
 def test_a_personal_thing_stays_although_the_upload_is_lost(number):
     """Nothing arrives: the server stands still, and who finished computing has what is its own."""
     policy = scenario().policies[number]

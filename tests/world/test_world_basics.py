@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from wflsim.errors import Exhausted
-from wflsim.exchange import Order, Until
+from wflsim.exchange import Order, Outcome, Until
 from wflsim.world.world import World, WorldSpec, influences
 
 MODEL_BITS = 32_000
@@ -48,7 +48,7 @@ def log(legs):
 def test_one_order_in_closed_form():
     w = world()
     (outcome,) = w.gather([order(1, paper=10 * MODEL_BITS)], None)
-    assert outcome == (1, "delivered", True)
+    assert outcome == Outcome(1, "delivered", computed=True)
     receive, compute, transmit = w.take_legs()
     assert w.now_s == pytest.approx(DOWN_S + COMPUTE_S + UP_S, rel=1e-12)
     assert (receive.energy_j, receive.bits) == (pytest.approx(0.2 * DOWN_S, rel=1e-9), MODEL_BITS)
@@ -185,7 +185,8 @@ def test_nobody_is_asked_twice_at_the_same_time():
 
 
 def test_idle_of_all_covers_every_second_of_every_client():
-    w = world(server={"idle": "all", "aggregation": "3 s"})
+    """Asleep too, a modem draws power: every second is in a leg (one that draws nothing leaves no row)."""
+    w = world(server={"idle": "all", "aggregation": "3 s"}, devices={**SPEC["devices"], "sleep_power": "1 mW"})
     for round in range(3):
         w.gather([order(round, round=round)], None)
         w.end_round()

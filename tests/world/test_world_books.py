@@ -168,8 +168,12 @@ def test_transfers_and_computations_take_their_time(blocks):
 @settings(max_examples=120, deadline=None, derandomize=True)
 @given(worlds)
 def test_the_legs_of_a_participant_fill_the_phase(blocks):
-    """Receiving, computing, sending and waiting follow each other without gap; a tail runs beside them."""
-    spec = spec_of(blocks)
+    """Receiving, computing, sending and waiting follow each other without gap; a tail runs beside them.
+
+    Of a processor that draws power while it waits: waiting that costs nothing beside the tail leaves no row.
+    """
+    device = blocks["device"]
+    spec = spec_of({**blocks, "device": {**device, "compute_idle_power": device["compute_idle_power"] or 0.01}})
     for orders, _, legs, begin_s, end_s in phases(spec, blocks["payload"], blocks["seed"]):
         for client in {order.client for order in orders}:
             own = sorted((leg for leg in legs if leg.client == client and leg.activity != "tail"), key=lambda leg: (leg.start_s, leg.end_s))
