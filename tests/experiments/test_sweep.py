@@ -90,7 +90,7 @@ def test_only_a_sweep_that_names_files_depends_on_its_folder(tmp_path):
 
 
 def test_a_scenario_with_sweep_and_tune_blocks_survives_being_written_down():
-    scenario = small(GRID, "tune={tau: [2, 5], objective: cost, cost: {per_joule: 2}, rounds_to_target: {5: 48, 10: 41.5}}")
+    scenario = small(GRID, "tune={knobs: {tau: [2, 5]}, objective: cost, cost: {per_joule: 2}, rounds_to_target: {5: 48, 10: 41.5}}")
     assert build(parse(dump(scenario), "again.yaml")) == scenario
 
 

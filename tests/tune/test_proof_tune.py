@@ -12,7 +12,7 @@ from row_facts import interval, numbers
 
 from wflsim.cli.tau_map import HOLLOW, tau_map
 from wflsim.experiments.regimes import Regime
-from wflsim.scenario.blocks import CostSpec, TuneSpec
+from wflsim.scenario.blocks import CostSpec, KnobsSpec, TuneSpec
 from wflsim.simulation.stop import Target
 from wflsim.tune.choice import choose
 from wflsim.tune.costs import cost_of, cost_of_facts, energy_column, shown
@@ -29,7 +29,7 @@ def study_of(choices, keys=("radio.snr",), objective="energy"):
     """A study whose choices are given, one per regime; regimes are named by their number in dB."""
     worlds = SimpleNamespace(stop=SimpleNamespace(rounds=40))
     found = [Regime(n, dict.fromkeys(keys, f"{n} dB"), worlds) for n in range(len(choices))]
-    spec = TuneSpec(tau=TAUS, objective=objective, cost=CostSpec(per_joule=1.0) if objective == "cost" else None)
+    spec = TuneSpec(knobs=KnobsSpec(tau=TAUS), objective=objective, cost=CostSpec(per_joule=1.0) if objective == "cost" else None)
     held = Study(spec, Target(accuracy=0.8), found, tuple(keys))
     held.choices = {("drdm", n): choice for n, choice in enumerate(choices)}
     held.lines = [Line("drdm", tau, 0, 12.0, True) for tau in TAUS]

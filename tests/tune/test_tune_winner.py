@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scripted_tuning import Scripted
-from small_scenarios import TUNED, small_drdm
+from small_scenarios import PAPERS_CNN, TUNED, small_drdm
 
 from studies import winner
 from wflsim.cli.tau_map import tau_map
@@ -212,7 +212,7 @@ def test_a_tau_whose_training_diverges_is_not_recommended(world):
     assert [line.diverged for line in found.lines] == [False] * 3 + [True] * 3
 
 
-CUT = ("stop.target={accuracy: 0.5, hold: 3}", "seeds=3", "tune.knobs.tau=[1, 8]", "radio.snr=30 dB", "radio.bandwidth=10 MHz")
+CUT = ("stop.target={accuracy: 0.5, hold: 3}", "seeds=3", "tune.knobs.tau=[1, 8]", "radio.snr=30 dB", "radio.bandwidth=10 MHz", PAPERS_CNN)
 
 
 def test_a_real_tau_that_stop_rounds_cut_off_is_said_and_drawn_hollow(tmp_path):
