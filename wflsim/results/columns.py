@@ -97,6 +97,8 @@ MAP = {
     "unit": "Unit of the costs: J, s, or the currency of `tune.cost`.",
     "within5": "Every tau whose cost is within 5 % of the least.",
     "edge": "low or high if the chosen tau is the first or last candidate, so that a better one may lie beyond.",
+    "why_edge": "Why a search over a range of tau went no further, such as an end of the range; empty where it had no "
+    "need to, and where the candidates were listed.",
     "cost_unseen": "Mean cost on seeds that did not choose the tau, in the same unit.",
     "censored": "Seeds on which the chosen tau missed the target without diverging.",
     "diverged": "Seeds on which the chosen tau diverged.",
