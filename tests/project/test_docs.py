@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,14 @@ from wflsim.policies.registry import POLICIES
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "reports").rglob("*.md"))]
 SOURCES = sorted(path for room in ("wflsim", "tests", "studies", "benchmarks") for path in (ROOT / room).rglob("*.py"))
-KNOWN = {path.name for room in ("docs", "reports", "studies") for path in (ROOT / room).rglob("*.md")} | {path.name for path in ROOT.glob("*.md")} | {"mutants.md"}
-"""Names of pages; `make mutants` makes the last one."""
+sys.path.append(str(ROOT / "docs/_ext"))
+
+import wflsim_reference  # noqa: E402
+
+MADE = {Path(name).name for name in wflsim_reference.pages()} | {"mutants.md"}
+"""Names of pages that are made: the reference by `make docs`, the last one by `make mutants`."""
+KNOWN = {path.name for room in ("docs", "reports", "studies") for path in (ROOT / room).rglob("*.md")} | {path.name for path in ROOT.glob("*.md")} | MADE
+"""Names of all pages."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
