@@ -22,6 +22,7 @@ from wflsim.scenario import load
 from wflsim.scenario.allowed import Place, alternatives, is_spec, items, names_of, of_field
 from wflsim.scenario.schema import Scenario
 from wflsim.spec import Means
+from wflsim.world.fleet.spec import EITHER
 
 LEFT_OUT = ("mnist", "fashion_mnist", "kmnist", "resnet18_last")
 ATTEMPTS = 40
@@ -31,7 +32,14 @@ HOSTILE_DB = ("-2000 dB", "-200 dB", "-30 dB", "0 dB", "80 dB", "290 dB", "0 lin
 TAME = {"Hz": 1e6, "s": 1.0, "W": 0.1, "J": 20.0, "m": 100.0, "m/s": 1.0, "bit": 1e4, "bit/s": 1e6, "FLOP/s": 1e9}
 LARGEST = {"clients": 8, "rounds": 2, "tau": 4, "attempts": 64, "buffer": 4, "K": 4, "evaluate_every": 2, "hold": 2}
 """What would only take long, without any surprise: kept small."""
-FILES = {"walk.csv": "time_s,client_0,client_1\n0,10,3\n1,-200,4\n2,5,30\n"}
+NIGHT = "{0} 00:00:00\tscreen_off\n{0} 00:00:01\tbattery_charged_on\n{0} 00:00:02\twifi\n{0} 06:00:00\tscreen_on\n"
+FILES = {
+    "walk.csv": "time_s,client_0,client_1\n0,10,3\n1,-200,4\n2,5,30\n",
+    "hours-csv": "client,start_s,end_s\n" + "".join(f"{n},{0.1 * n},{n + 1}\n{n},{n + 2},1e6\n" for n in range(8)),
+    "hours-flash": json.dumps({n: {"messages": NIGHT.format(f"2020-01-0{n + 1}")} for n in range(8)}),
+    "hours-fedscale": json.dumps({n: {"active": [n, 9], "inactive": [n + 1], "finish_time": 1e6} for n in range(8)}),
+}
+"""By name, a channel trace, and the hours of eight devices in each layout."""
 MODULE = """import torch
 
 
@@ -47,7 +55,7 @@ class Net(torch.nn.Module):
 
 
 def leave_files(folder: Path) -> None:
-    """The files that documents name: a channel trace, a small data set, a partition of the digits, a module."""
+    """The files that documents name: FILES, a small data set, a partition of the digits, a module."""
     for name, text in FILES.items():
         (folder / name).write_text(text)
     (folder / "fuzz_net.py").write_text(MODULE)
@@ -91,6 +99,7 @@ class Draw:
         data["stop"]["rounds"] = self.rng.choice((1, 2))
         data["name"] = self.rng.choice(("fuzz", "é <b>[red]/..", "x" * 80))
         self.fit_data(data)
+        self.fit_devices(data.get("devices") or [])
         for number, policy in enumerate(data["policies"]):
             policy["label"] = f"p{number}"
             if policy.get("m") is not None:
@@ -100,8 +109,12 @@ class Draw:
         for key in sources:
             if key != kept:
                 del data["radio"][key]
+        if kept != "path_loss" and self.rng.random() < 0.95:
+            data.get("radio", {}).pop("power_control", None)
         if data.pop("sweep", None) and self.rng.random() < 0.3:
-            data["sweep"] = {"grid": {"radio.bandwidth": [self.number(Place(float), "bandwidth", 1e6) or 1.0, "1 MHz"]}}
+            folder = {"folder": str(self.folder)} if self.rng.random() < 0.5 else {}
+            width = self.number(Place(float), "bandwidth", 1e6) or 1.0
+            data["sweep"] = folder | {"grid": {"radio.bandwidth": [width, "1 MHz"]}}
         return data
 
     def fit_data(self, data: dict[str, Any]) -> None:
@@ -117,6 +130,20 @@ class Draw:
             data |= {"data": {"name": "synthetic"}, "partition": {"name": "natural"}}
         if data["data"]["name"] == "synthetic" and data["model"]["name"] in ("cnn", "module"):
             data["model"] = {"name": "linear"}
+
+    def fit_devices(self, devices: list[dict[str, Any]]) -> None:
+        """Let no kind of device contradict itself, and name hours in the layout it says, but for one in twenty."""
+        for device in devices:
+            if self.rng.random() < 0.05:
+                continue
+            for pair in EITHER:
+                if all(device.get(key) is not None for key in pair):
+                    del device[self.rng.choice(pair)]
+            if device.get("max_power") is None:
+                device.pop("amplifier_exponent", None)
+            hours = device.get("availability") or {}
+            if hours.get("name") == "file":
+                hours["file"] = str(self.folder / f"hours-{hours.get('layout', 'csv')}")
 
     def block(self, spec: type[Any]) -> dict[str, Any]:
         """A block of this spec."""
