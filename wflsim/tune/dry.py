@@ -27,6 +27,8 @@ from wflsim.tune.question import with_tau
 
 REHEARSED = 16
 """Local steps up to which a round is rehearsed step by step."""
+WORK = ("forward_samples", "backward_samples", "forward_steps", "backward_steps")
+"""Fields of an order that grow with its local steps."""
 
 
 class DryRound(NamedTuple):
@@ -75,12 +77,11 @@ def _line(first: DryRound, end: DryRound, tau: int, last: int) -> list[TraceRoun
     for early, late in zip(first.trace[0].steps, entry.steps, strict=True):
         orders = []
         for one, other in zip(early.orders, late.orders, strict=True):
-            forward = _at(one.forward_samples, other.forward_samples, tau, last)
-            backward = _at(one.backward_samples, other.backward_samples, tau, last)
-            order = other._replace(forward_samples=forward, backward_samples=backward)
-            if one != other._replace(forward_samples=one.forward_samples, backward_samples=one.backward_samples):
+            before, after = ([getattr(order, field) for field in WORK] for order in (one, other))
+            if one != other._replace(**dict(zip(WORK, before, strict=True))):
                 return None
-            orders.append(order)
+            work = (_at(*pair, tau, last) for pair in zip(before, after, strict=True))
+            orders.append(other._replace(**dict(zip(WORK, work, strict=True))))
         steps.append(late._replace(orders=orders))
     return [entry._replace(steps=steps)]
 
