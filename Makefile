@@ -30,6 +30,7 @@ slow: $(STAMP)-all
 	  apt-get update -qq && apt-get install -qq -y chromium chromium-driver; } || \
 	  { echo "make slow needs Chromium and its driver: install them with your package manager"; exit 1; }
 	$(BIN)/python -m pytest -m slow $(NO_SKIPS)
+	$(MAKE) docs
 	$(if $(wildcard reports/proof/mutants.csv),$(BIN)/python -m studies.mutants --sample --minutes 5)
 
 # Puts errors into the source, one at a time, and counts those that a test notices: reports/proof. Hours; it resumes.
