@@ -186,3 +186,26 @@ def test_nobody_works_outside_its_hours_and_what_was_done_is_paid(kind, together
     assert fates.count("gone") >= gone
     if kind or together:
         assert gone
+
+
+@pytest.mark.parametrize(
+    ("outages", "open_s", "opens_s"),
+    [({"every": "3 s", "length": 1e29}, 0.0, math.inf), ({"every": 1e29, "length": "0.6 s"}, 1e9, 1e9)],
+)
+def test_times_longer_than_any_run_end_the_windows_instead_of_the_patience(outages, open_s, opens_s):
+    """An outage for ever, and one that never comes: a clock that far on cannot tell a second from nothing."""
+    hours = hours_of(None, OutagesSpec(groups=1, **outages), 0, 0)
+    assert hours.opens_s(open_s) == open_s
+    assert hours.opens_s(max(open_s, hours.closes_s(0.0) if opens_s == math.inf else 0.0)) == opens_s
+
+
+def test_a_client_that_joins_after_centuries_is_never_there():
+    assert hours_of(Churn(name="churn", join=1e29, stay="1 s", away="1 s"), None, 0, 0).opens_s(0.0) == math.inf
+
+
+def test_more_windows_than_can_be_kept_are_refused_with_the_keys(monkeypatch):
+    monkeypatch.setattr("wflsim.world.fleet.hours.WINDOWS_AT_MOST", 100)
+    hours = hours_of(Churn(name="churn", stay="1 ms", away="1 ms"), None, 0, 0)
+    assert hours.opens_s(0.05) < 1
+    with pytest.raises(ScenarioError, match=r"more than 100 windows .* choose longer times in devices.availability \(stay, away\)"):
+        hours.opens_s(10.0)

@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from wflsim.rng import stream
 from wflsim.spec import Spec
 from wflsim.units import Seconds, Share
+from wflsim.world.bounds import LONGEST_WAIT_S
 from wflsim.world.fleet.hours import DAY_S, Both, Hours, Listed, Window
 from wflsim.world.fleet.hours_files import FileHours, hours_from_file
 
@@ -131,7 +132,7 @@ def _churn(spec: Churn, seed: int, client: int) -> Iterator[Window]:
     """Windows of a client that joins, stays, goes and comes back until it leaves for ever."""
     rng = stream(seed, "availability", client)
     now_s = float(rng.exponential(spec.join)) if spec.join else 0.0
-    while True:
+    while now_s < LONGEST_WAIT_S:
         stays_s, away_s, leaves = float(rng.exponential(spec.stay)), float(rng.exponential(spec.away)), rng.random()
         yield now_s, now_s + stays_s
         if leaves < spec.leave:
@@ -142,7 +143,7 @@ def _churn(spec: Churn, seed: int, client: int) -> Iterator[Window]:
 def _between_outages(spec: OutagesSpec, seed: int, group: int) -> Iterator[Window]:
     """Windows between the outages of a group."""
     rng, now_s = stream(seed, "outage", group), 0.0
-    while True:
+    while now_s < LONGEST_WAIT_S:
         fails_s = now_s + float(rng.exponential(spec.every))
         yield now_s, fails_s
         now_s = fails_s + float(rng.exponential(spec.length))

@@ -7,10 +7,14 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+from wflsim.errors import ScenarioError
+
 Window = tuple[float, float]
 """Begin and end of a window, in seconds of simulated time."""
 DAY_S = 86400.0
 """Seconds of a day."""
+WINDOWS_AT_MOST = 1_000_000
+"""Most windows of one device that are made; each is kept."""
 
 
 class Hours(Protocol):
@@ -31,6 +35,7 @@ class Listed:
         self._starts: list[float] = []
         self._ends: list[float] = []
         self._complete = False
+        self._made = 0
 
     def closes_s(self, at_s: float) -> float:
         """The end of the window that is open at this instant; the instant itself if none is."""
@@ -53,6 +58,12 @@ class Listed:
         return bisect_right(self._starts, at_s) - 1
 
     def _make_one(self) -> None:
+        self._made += 1
+        if self._made > WINDOWS_AT_MOST:
+            raise ScenarioError(
+                f"a device would have more than {WINDOWS_AT_MOST:,} windows of availability in this run: choose longer "
+                f"times in devices.availability (stay, away) and outages (every, length), or let runs end earlier"
+            )
         window = next(self._coming, None)
         if window is None:
             self._complete = True
