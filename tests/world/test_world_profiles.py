@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from pathlib import Path
 
 import pytest
 from scipy.optimize import minimize_scalar
 
+from studies import measured_devices
+from studies.measured_devices import modem, processor, step
 from wflsim.errors import ScenarioError
 from wflsim.exchange import Order
 from wflsim.scenario.explain import FORMER_DEVICE_KEYS, FORMER_PROFILES
 from wflsim.units import parse_quantity
 from wflsim.world.fleet.compute import COMPUTE
 from wflsim.world.fleet.modem import MODEMS
-from wflsim.world.fleet.spec import DeviceSpec
-from wflsim.world.fleet.traits import modem_of, processor_of
 from wflsim.world.world import World, WorldSpec
 
-ROWS = list(csv.DictReader((Path(__file__).parent / "check_values.csv").read_text().splitlines()))
+ROWS = [row for row in measured_devices.rows() if row["check"] != "measured"]
+MEASURED = [row for row in measured_devices.rows() if row["check"] == "measured"]
+ROOT = Path(__file__).resolve().parents[2]
 NAMED = [name for name in COMPUTE if name != "generic"]
 TRUE_MODEMS = [name for name in MODEMS if name not in ("ideal", "lte_2012")]
-
-
-def processor(name, gflop, **keys):
-    """The processor, for steps of one sample that takes so many GFLOPs to train on."""
-    return processor_of(DeviceSpec.model_validate({"compute": name, **keys}), gflop * 1e9 / 3)
-
-
-def modem(name):
-    return modem_of(DeviceSpec.model_validate({"modem": name}))
-
-
-def step(name, setting, quantity):
-    work, _, clock = setting.partition(" at ")
-    made = processor(name, float(work.split()[0]) / 1e3, **({"frequency": clock} if clock else {}))
-    return {"s": made.step_s(1), "ms": 1e3 * made.step_s(1), "w": made.active_w, "j": made.active_w * made.step_s(1)}[quantity.removeprefix("step_")]
 
 
 def best_clock(name):
@@ -89,6 +75,31 @@ def found(row):
 def test_check_values_to_the_printed_digits(row):
     digits = len(row["printed"].partition(".")[2])
     assert found(row) == pytest.approx(float(row["printed"]), abs=0.51 * 10**-digits)
+
+
+@pytest.mark.parametrize("row", MEASURED[:3], ids=lambda row: row["part"])
+def test_three_measured_workloads_come_out_within_six_percent(row):
+    """A step of ResNet-18 on a Pi 4, a Pi 5 and a Jetson Nano against what others measured."""
+    assert row["workload"].startswith("ResNet-18")
+    assert measured_devices.modelled(row) == pytest.approx(float(row["printed"]), rel=0.06)
+
+
+def test_every_measured_row_stands_beside_the_model_in_the_docs():
+    """The page follows from the table, and so do the lines of docs/radio_and_energy.md; nobody is left out."""
+    page = measured_devices.page()
+    assert (ROOT / "reports/world/measured.md").read_text() == page
+    lines = [line for line in page.splitlines() if line.startswith("| ")][1:]
+    assert len(lines) == len(MEASURED) == 26
+    docs = (ROOT / "docs/radio_and_energy.md").read_text()
+    assert [line for line in lines if line not in docs] == []
+
+
+def test_ratios_by_hand():
+    """ResNet-50 on a Pi 4: 15/12.1; the radio of a Pi: (0.82 + 0.1/0.1) W over 2.1 and over 1.2 W."""
+    by_workload = {(row["workload"], row["part"]): measured_devices.ratios(row) for row in MEASURED if row["part"]}
+    assert by_workload["ResNet-50", "raspberry_pi_4"] == pytest.approx([15 / 12.1], rel=1e-6)
+    assert by_workload["radio of a Pi 4 that sends in FL", "wifi_nic"] == pytest.approx([1.82 / 2.1, 1.82 / 1.2])
+    assert by_workload["ResNet-18 224 px batch 128", "desktop_gpu"] == pytest.approx([177.8 / 128 / 1.34, 177.8 / 128 / 1.09])
 
 
 def test_the_optimum_of_a_linear_amplifier_solves_its_equation():

@@ -34,6 +34,7 @@ each; a test derives every page from its table.
 | Does tuning find a known optimum under noise? | [known_answer](../../reports/tune/known_answer.md) |
 | Is a replay the co-simulation, and how much faster? | [replay](../../reports/tune/replay.md) |
 | Does each policy reach the optimum that its fixed point promises? | [minimax](../../reports/policies/minimax.md) |
+| How far are the named devices from what others measured? | [measured](../../reports/world/measured.md) |
 | Do the paper's 330 table entries come out? | [reports/paper](../../reports/paper/README.md) |
 """
 
