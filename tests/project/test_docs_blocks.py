@@ -26,7 +26,8 @@ def blocks(page):
 
 def follow(page, folder):
     """Do what the page says, in the folder."""
-    (folder / "scenarios").symlink_to(ROOT / "scenarios")
+    for part in ("scenarios", "studies"):
+        (folder / part).symlink_to(ROOT / part)
     environment = {
         **os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "WFLSIM_STORE": str(folder / "store")
     }  # fmt: skip
@@ -43,6 +44,14 @@ def follow(page, folder):
 def test_every_block_is_a_file_or_is_run(page):
     for language, text in blocks(page):
         assert language != "yaml" or FILE.match(text), f"the first line of a yaml block names its file: {text[:60]!r}"
+
+
+def test_no_page_shows_commands_in_a_way_that_nobody_executes():
+    """Of console and sh blocks only those of README (its make targets) and CONTRIBUTING, which have tests of their own."""
+    shown = [page.name for page in sorted((ROOT / "docs").rglob("*.md")) if re.search(r"^ *```(console|sh|shell)\b", page.read_text(), re.MULTILINE)]
+    assert shown == []
+    elsewhere = [page.name for page in sorted((ROOT / "docs").rglob("*.md")) if page not in PAGES and blocks(page)]
+    assert elsewhere == [], "blocks outside of howto/ are not followed by the test below"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -59,6 +59,18 @@ def test_the_front_page_is_made_of_the_list():
     assert (REPORTS / "README.md").read_text() == reports_page.page()
 
 
+def test_the_validated_tests_exist():
+    """Every row of the table of comparisons names a test that is there, and its deviation is that of its two numbers."""
+    table = pd.read_csv(REPORTS / "proof/validation.csv")
+    for name, row in table.set_index("test").iterrows():
+        file, *_, test = name.split("::")
+        assert re.search(rf"^ *def {test}\(", (ROOT / file).read_text(), flags=re.MULTILINE), name
+        if row["deviation"] > 1e-6:  # the table has ten digits of each number
+            apart = abs(row["found"] / row["expected"] - 1) if row["relative"] else abs(row["found"])
+            assert row["deviation"] == pytest.approx(apart, rel=0.06), name
+    assert len(table) > 250
+
+
 def test_the_page_of_claims_follows_from_its_rows():
     rows = pd.read_csv(REPORTS / "policies/claims.csv", dtype={"measure": str})
     assert (REPORTS / "policies/claims.md").read_text() == claims.page(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import csv
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ ROOMS = {
     "peers": "Other simulators and libraries",
 }
 """Folders of tests that hold the science, with their headings; one that does not exist is left out."""
+HEADS = ["what is held", "tolerance", "compared", "furthest apart"]
 TOLERANCES = ("rel", "abs", "rtol", "atol")
 STUDIES = """
 Some questions have no closed form, and were measured instead. The tables are committed, with the command that makes
@@ -37,6 +39,10 @@ each; a test derives every page from its table.
 | How far are the named devices from what others measured? | [measured](../../reports/world/measured.md) |
 | Do the paper's 330 table entries come out? | [reports/paper](../../reports/paper/README.md) |
 """
+
+
+MEASURED = ROOT / "reports/proof/validation.csv"
+"""What the tests compared when `python -m studies.validation` was run last."""
 
 
 class Check(NamedTuple):
@@ -69,13 +75,35 @@ def _tolerance(test: ast.FunctionDef) -> str:
     return ", ".join(sorted(found)) or ("rel 1e-06" if near else "exact")
 
 
+def measured() -> dict[str, dict[str, str]]:
+    """What each test compared, by the name of its file and its own; nothing before it was measured."""
+    if not MEASURED.exists():
+        return {}
+    with MEASURED.open(encoding="utf-8", newline="") as file:
+        return {row["test"]: row for row in csv.DictReader(file)}
+
+
+def _numbers(row: dict[str, str] | None) -> list[str]:
+    """How many numbers a test compared, the pair furthest apart, and how far that is."""
+    if row is None:
+        return ["", ""]
+    found, expected = (f"{float(row[side]):.7g}" for side in ("found", "expected"))
+    far = float(row["deviation"])
+    absolute = "" if row["relative"] == "True" else " absolute"
+    return [row["compared"], f"{found} for {expected}: {far:.1e}{absolute}" if far else f"{found}: equal"]
+
+
 def pages() -> dict[str, str]:
     """One page with every check, by room and file."""
+    known = measured()
     parts = [
         "# Validation: what it was checked against\n",
         "Every closed form, oracle, identity and hand count that the tests hold, read off the tests when this page was "
         "built. *Tolerance* is what the test allows between wflsim and the other side; *exact* means equal, or a "
-        "comparison without tolerance.\n",
+        "comparison without tolerance. Where a test compares numbers within a tolerance: how many, the pair that lies "
+        "furthest apart (what was found for what was expected), and how far that is, relative to the expected number. "
+        "They were noted while the tests ran (`python -m studies.validation`, reports/proof/validation.csv). A test of a "
+        "random quantity has a deviation of chance.\n",
         "## Measured\n" + STUDIES,
     ]
     for room, heading in ROOMS.items():
@@ -83,9 +111,13 @@ def pages() -> dict[str, str]:
         if files:
             parts.append(f"## {heading}\n")
         for path in files:
-            rows = [[_words(check), check.tolerance] for check in checks(path)]
+            home = path.relative_to(ROOT).as_posix()
+            rows = [
+                [_words(check), check.tolerance, *_numbers(known.get(f"{home}::{check.name}"))]
+                for check in checks(path)
+            ]
             module = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-            parts += [f"### {path.stem}\n", docstring(module), table(["what is held", "tolerance"], rows)]
+            parts += [f"### {path.stem}\n", docstring(module), table(HEADS, rows)]
     return {"validation.md": "\n".join(parts)}
 
 
