@@ -102,8 +102,8 @@ def pages() -> dict[str, str]:
         "built. *Tolerance* is what the test allows between wflsim and the other side; *exact* means equal, or a "
         "comparison without tolerance. Where a test compares numbers within a tolerance: how many, the pair that lies "
         "furthest apart (what was found for what was expected), and how far that is, relative to the expected number. "
-        "They were noted while the tests ran (`python -m studies.validation`, reports/proof/validation.csv). A test of a "
-        "random quantity has a deviation of chance.\n",
+        "They were noted while the tests ran (`python -m studies.validation`, reports/proof/validation.csv). A test of "
+        "a random quantity has a deviation of chance.\n",
         "## Measured\n" + STUDIES,
     ]
     for room, heading in ROOMS.items():
