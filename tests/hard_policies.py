@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 
 from wflsim.exchange import Ask, Draw, Gather, Receive, Reply, Send
-from wflsim.policies.base import Policy, average_models
+from wflsim.policies.base import About, Policy, average_models
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class W:
 class Hard(Policy):
     m: int = 4
     tau: int = 2
-    paper: ClassVar[str] = "tests"
+    about = About("tests")
 
     def start(self, w, d):
         return W(w, tuple(d))
@@ -65,7 +65,7 @@ class Asynchronous(Hard):
     """FedBuff's shape with a buffer of one: three clients at work, whoever ends is replaced."""
 
     name: Literal["asynchronous"] = "asynchronous"
-    asynchronous: ClassVar[bool] = True
+    asynchronous = True
 
     def round(self, x, s, rng):
         if s == 0:

@@ -18,10 +18,10 @@ import wflsim
 place = Path(mkdtemp())
 source = '''
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from wflsim.exchange import Ask, Draw, Gather
-from wflsim.policies.base import Policy, Step, average_models, received
+from wflsim.policies.base import About, Policy, Step, average_models, received
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,7 @@ class State:
 class Damped(Policy):
     """FedAvg whose server moves by beta towards the mean of the clients' models."""
 
-    paper: ClassVar[str] = "this tutorial"
-    down: ClassVar[str] = "1v"
-    up: ClassVar[str] = "1v"
+    about = About("this tutorial", down="1v", up="1v")
 
     eta: Step = 0.05
     """Learning rate of the clients."""

@@ -22,6 +22,7 @@ from wflsim.experiments.plan import plan
 from wflsim.experiments.regimes import regimes
 from wflsim.experiments.run import run
 from wflsim.experiments.sweep import run_sweep
+from wflsim.policies.base import About
 from wflsim.policies.registry import DOOR, POLICIES
 from wflsim.results.digest import learning_digest
 from wflsim.results.folders import status
@@ -221,15 +222,27 @@ def test_killed_and_resumed_it_comes_to_the_same_bytes_and_edited_it_begins_anew
         assert InFolder(tmp_path / "edited", tmp_path).record(plan(regimes(scenario))[1]) is not None
 
 
+def test_a_class_that_says_its_facts_one_by_one_is_still_read(project):
+    """As policies were written before `About`."""
+    one_by_one = """paper: ClassVar[str] = "my own"
+    down: ClassVar[str] = "1v"
+    up: ClassVar[str] = "1v+1s"
+    needs: ClassVar[str] = "nothing\""""
+    edit(project / "mine.py", 'about = About("my own", down="1v", up="1v+1s")', one_by_one)
+    edit(project / "mine.py", "from dataclasses import dataclass", "from dataclasses import dataclass\nfrom typing import ClassVar")
+    policy = load(project / "s.yaml").policies[1]
+    assert policy.about == About("my own", down="1v", up="1v+1s", needs="nothing")
+
+
 BROKEN_WHEN_READ = {
     "syntax": ("def start(self", "def start(self((", r"mine.py:\d+: cannot be imported: SyntaxError: "),
     "import": ("import numpy as np", "import numpyy as np", r"mine.py:\d+: cannot be imported: ModuleNotFoundError: No module named 'numpyy'"),
     "raises": ("@dataclass(frozen=True)", "raise SystemExit(3)", r"mine.py:\d+: cannot be imported: SystemExit: 3"),
     "no policy": ("class Mine(Policy)", "class Mine(dict)", r"mine.py:\d+: Mine is not a policy: it must be a class derived from wflsim.policies.base.Policy"),
     "no class": ("class Mine(Policy)", "class Other(Policy)", r"mine.py: defines no 'Mine'; it has State, Other"),
-    "silent": ('    up: ClassVar[str] = "1v+1s"\n', "", r"mine.py:\d+: Mine does not say its up"),
-    "no paper": ('    paper: ClassVar[str] = "my own"\n', "", r"mine.py:\d+: Mine does not say its paper"),
-    "gibberish": ('down: ClassVar[str] = "1v"', 'down: ClassVar[str] = "a lot"', r"mine.py:\d+: Mine sends 'a lot'; write the model vectors"),
+    "silent": (', up="1v+1s"', "", r"mine.py:\d+: Mine does not say its up"),
+    "no paper": ('"my own", ', "", r"mine.py:\d+: Mine does not say its paper"),
+    "gibberish": ('down="1v"', 'down="a lot"', r"mine.py:\d+: Mine sends 'a lot'; write the model vectors"),
     "no round": ("    def round(self", "    def rund(self", r"mine.py:\d+: Mine has no method round, which every policy needs"),
 }  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from quadratics import Kept, Rough, both_ways, code, memories, problem, run, sna
 from reference_runs import Trip, ascend, local
 
 from wflsim.exchange import Ask, Coded, Draw, Receive, Reply, Send
-from wflsim.policies.base import Policy, received
+from wflsim.policies.base import About, Policy, received
 from wflsim.policies.drdm import DRDM
 from wflsim.policies.drfa import DRFA
 from wflsim.policies.fedavg import FedAvg
@@ -210,8 +210,8 @@ class Sum:
 class Accumulating(Policy):
     """Asynchronous, with a memory: client and server each add up y - w of what arrived."""
 
-    paper: ClassVar[str] = "tests"
-    asynchronous: ClassVar[bool] = True
+    about = About("tests")
+    asynchronous = True
     name: Literal["accumulating"] = "accumulating"
     m: int = 3
     tau: int = 2

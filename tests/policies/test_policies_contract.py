@@ -143,10 +143,10 @@ def test_every_policy_is_one_short_file():
     code = "".join(ast.unparse(_without_docstrings(ast.parse((folder / "drdm.py").read_text()))))
     assert len(code.splitlines()) < 80, "the source paper's own policy stays comparable with its pseudocode at a glance"
     policies = {Path(sys.modules[policy.__module__].__file__).name for policy in POLICIES}
-    assert all(count <= (120 if name in policies else 140) for name, count in lines.items()), lines
+    assert all(count <= (120 if name in policies else 160) for name, count in lines.items()), lines
 
 
-@pytest.mark.parametrize("policy", [policy for policy in ALL if policy.phases == 2], ids=title)
+@pytest.mark.parametrize("policy", [policy for policy in ALL if policy.about.phases == 2], ids=title)
 def test_a_second_phase_that_brings_nothing_undoes_nothing(policy):
     """DRDM and relatives: the model has moved, lambda stays. SCAFF-PD: losses and lambda have moved, the model stays."""
 
@@ -212,7 +212,7 @@ def declared(policy, payload):
 def test_bits_counted_are_bits_declared(policy):
     rounds = 12
     _, kept = run(policy, learner(), rounds, Rough(N))
-    down, up = declared(policy, policy.down), declared(policy, policy.up)
+    down, up = declared(policy, policy.about.down), declared(policy, policy.about.up)
     shorter = 0
     for s, entry in enumerate(kept.trace):
         steps = [step for step in entry.steps if step.orders]
@@ -279,7 +279,7 @@ def test_work_is_metered_as_it_is_done():
                 assert order.backward_samples == counted(backward, d[order.client]), policy.name
 
 
-@pytest.mark.parametrize("policy", [policy for policy in [*ALL, *MORE] if policy.needs.startswith("memory")], ids=title)
+@pytest.mark.parametrize("policy", [policy for policy in [*ALL, *MORE] if policy.about.needs.startswith("memory")], ids=title)
 def test_memories_add_up_in_a_world_with_losses_and_a_deadline(policy):
     training, kept = run(policy, learner(), 40, world({**ROUGH, "server": {"deadline": "0.45 s"}}))
     assert {"lost", "late"} <= {leg.outcome for leg in kept.legs}
@@ -304,7 +304,7 @@ ONE_HEAT = [
 def test_renaming_clients_renames_the_result(policy):
     """Client j of the second run is client order[j] of the first: same data, same luck in the race, same duration."""
     order = [3, 0, 5, 1, 4, 2]
-    names = [name for name in ("g", "c") if policy.needs.startswith("memory")]
+    names = [name for name in ("g", "c") if policy.about.needs.startswith("memory")]
     first, _ = run(policy, problem(N, P).learner(), 6, Rough(N))
     second, _ = run(policy, problem(N, P).renamed(order).learner(), 6, Rough(N, race_order=order))
     np.testing.assert_allclose(models(first)[order], models(second), rtol=0, atol=1e-12)

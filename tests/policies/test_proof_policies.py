@@ -273,7 +273,7 @@ def test_the_phases_that_are_declared_are_those_of_a_round(kind):
     gentle = {"eta_delta": 0.005, "eta_lambda": 0.001} if "eta_delta" in kind.model_fields else {}
     _, kept = run(kind(**m, **gentle), problem(N).learner(), 1, Rough(N))
     gathers = sum(step.kind in ("gather", "gossip") for step in kept.trace[0].steps)
-    assert kind.phases == (gathers or 1) == kind.up.count("/") + 1
+    assert kind.about.phases == (gathers or 1) == kind.about.up.count("/") + 1
 
 
 @pytest.mark.parametrize(("policy", "expected"), [

@@ -47,7 +47,7 @@ def test_the_identities_that_tests_hold_are_written_down():
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.__name__)
 def test_the_equations_of_every_policy_are_written_down(policy):
     page = (ROOT / "docs/policies.md").read_text()
-    number = re.search(r"arXiv:[\d.]+\d", policy.paper)
+    number = re.search(r"arXiv:[\d.]+\d", policy.about.paper)
     assert (number[0] if number else "DRDM") in page, f"write a section about {policy.__name__} into docs/policies.md"
-    down_up = f"| {policy.down} | {policy.up} |"
+    down_up = f"| {policy.about.down} | {policy.about.up} |"
     assert down_up in page, f"no row of the table of docs/policies.md says {down_up}"

@@ -107,7 +107,7 @@ def is_refused(spec: type[BaseModel], name: str, value: Any) -> bool:
 
 @pytest.mark.parametrize(("spec", "name"), LIMITED, ids=lambda part: getattr(part, "__name__", part))
 def test_a_limit_from_both_sides(spec, name):
-    limits = TABLE.get(spec.__name__, {}).get(name) or (POLICY.get(name) if hasattr(spec, "paper") else None)
+    limits = TABLE.get(spec.__name__, {}).get(name) or (POLICY.get(name) if hasattr(spec, "about") else None)
     assert limits is not None, f"{spec.__name__}.{name} has limits that no test knows: add them to TABLE, from both sides"
     below, least, most, above = limits
     assert [is_refused(spec, name, value) for value in (least, most)] == [False, False]

@@ -99,7 +99,7 @@ def test_when_nobody_fits_the_clock_moves_by_the_deadline_and_the_third_time_end
     rows, training = Rows(), Training(policy, learner(), 0)
     reason = drive(training, world(spec), rows, rounds(9), CLIENTS, 0)
     assert [(row.asked, row.planned_s) for row in rows.rounds[1:]] == [(0, 0.0)] * len(rows.rounds[1:])
-    assert [row.end_s - row.start_s for row in rows.rounds[1:]] == pytest.approx([1e-3] * (4 - policy.phases)), "three empty phases"
+    assert [row.end_s - row.start_s for row in rows.rounds[1:]] == pytest.approx([1e-3] * (4 - policy.about.phases)), "three empty phases"
     assert "fedcs: 3 times in a row nobody fitted into the planned deadline of 0.001 s" in reason
 
 

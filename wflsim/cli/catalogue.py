@@ -114,7 +114,7 @@ def _policies_table() -> Table:
     for column in ("name", "what it is", *facts_of, "keys it takes, with their defaults"):
         table.add_column(column, overflow="fold")
     for name, policy in BUILTIN.items():
-        facts = [str(getattr(policy, fact, "")) for fact in facts_of]
+        facts = [str(getattr(policy.about, fact)) for fact in facts_of]
         table.add_row(name, *map(escape, (first_paragraph(policy), *facts, parameters(policy))))
     for name, entry in DOOR.announced().items():
         table.add_row(escape(name), *map(escape, _announced(name, entry.value, facts_of)))
@@ -128,7 +128,7 @@ def _announced(name: str, value: str, facts_of: Sequence[str]) -> list[str]:
         policy = DOOR.find(name)
     except ValueError as error:
         return [f"cannot be used: {error}"]
-    facts = [str(getattr(policy, fact, "")) for fact in facts_of]
+    facts = [str(getattr(policy.about, fact)) for fact in facts_of]
     origin = f"{first_paragraph(policy)} ({policy.origin.package}, {value})"
     return [origin, *facts, parameters(policy)]
 

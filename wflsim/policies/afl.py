@@ -9,12 +9,12 @@ by (N/m) sum_D lambda_i g_i, lambda by v_i = (N/m) loss_i on those heard: unbias
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Policy, Rng, Round, Tensor, weighted
+from wflsim.policies.base import About, Policy, Rng, Round, Tensor, weighted
 from wflsim.policies.dual import Floor, ModelAndMixture, scaled_losses
 from wflsim.policies.simplex import project
 from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, evaluated, step_at
@@ -23,11 +23,9 @@ from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, 
 class AFL(Policy):
     """Gradient descent on the model against gradient ascent on the mixture of clients."""
 
-    paper: ClassVar[str] = "Mohri et al. 2019, arXiv:1902.00146"
-    down: ClassVar[str] = "1v"
-    up: ClassVar[str] = "1v+1s"
-
     name: Literal["afl"] = "afl"
+    about = About("Mohri et al. 2019, arXiv:1902.00146", down="1v", up="1v+1s")
+
     tau: Literal[1] = 1
     """One gradient per round: AFL has no local steps."""
     eta_w: DecayingStep = 0.1

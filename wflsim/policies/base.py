@@ -11,7 +11,7 @@ Both sides compute with what was exchanged after compression: the client with `m
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
 
 import numpy as np
@@ -46,26 +46,37 @@ class ModelAndCounts:
     d: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class About:
+    """Facts about a policy, shown by `wflsim list policies`; tests hold the policy to `down` and `up`."""
+
+    paper: str = ""
+    """Authors, year and arXiv number."""
+    down: str = ""
+    """What each participant is sent, phase by phase: `1v+1s / 1v` is a model vector and a scalar, then a vector; `1c`
+    is a vector that the policy compresses itself."""
+    up: str = ""
+    """What each participant sends up, phase by phase."""
+    needs: str = ""
+    """What it needs from clients or the world besides training on demand."""
+
+    @property
+    def phases(self) -> int:
+        """Number of phases of a round, counted in `down`."""
+        return self.down.count("/") + 1
+
+
 class Policy(Spec):
     """Base class of all policies."""
 
-    paper: ClassVar[str]
-    """Authors, year and arXiv number, shown by `wflsim list policies`."""
+    about: ClassVar[About] = About()
+    """Its paper, what it sends, and what it needs."""
     asynchronous: ClassVar[bool] = False
     """Whether it uses Send and Receive, so that its learning depends on the world and cannot be replayed."""
     decentralised: ClassVar[bool] = False
     """Whether it has no server and uses Gossip: its state's `w` is [N, P], and its learning depends on the graph."""
     unequal_steps: ClassVar[bool] = False
     """Whether clients may take different numbers of local steps (`server.compute_budget`); it then asks by `Allot`."""
-    down: ClassVar[str] = ""
-    """What each participant is sent, phase by phase: `1v+1s / 1v` is a model vector and a scalar, then a vector; `1c`
-    is a vector that the policy compresses itself."""
-    up: ClassVar[str] = ""
-    """What each participant sends up, phase by phase."""
-    phases: ClassVar[int]
-    """Number of phases of a round, counted in `down`."""
-    needs: ClassVar[str] = ""
-    """What it needs from clients or the world besides training on demand."""
     name: str = ""
     """Name of the policy."""
     label: str | None = None
@@ -77,7 +88,9 @@ class Policy(Spec):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        cls.phases = cls.down.count("/") + 1
+        """Take the facts of a user's class that still says them one by one: `paper: ClassVar[str] = ...`."""
+        former = {fact.name: vars(cls)[fact.name] for fact in fields(About) if fact.name in vars(cls)}
+        cls.about = replace(cls.about, **former)
 
     def start(self, w: Tensor, d: Sequence[int]) -> Any:
         """What the server remembers at first: a small dataclass of tensors; d are the clients' sample counts.

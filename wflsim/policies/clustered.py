@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from wflsim.exchange import Ask, Draw, Gather, Me, Reply, Weights
-from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, Tensor, weighted
+from wflsim.policies.base import About, Coefficient, Policy, Rng, Round, Step, Tensor, weighted
 from wflsim.policies.sampling import shares
 
 
@@ -45,12 +45,12 @@ class State:
 class ClusteredFL(Policy):
     """FedAvg that splits the clients whose updates contradict each other, and trains a model for each group."""
 
-    paper: ClassVar[str] = "Sattler et al. 2021, arXiv:1910.01991"
-    down: ClassVar[str] = "1v"
-    up: ClassVar[str] = "1v"
-    needs: ClassVar[str] = "a round in which all clients of a cluster are heard, to split it"
-
     name: Literal["clustered"] = "clustered"
+    about = About(
+        "Sattler et al. 2021, arXiv:1910.01991",
+        down="1v", up="1v", needs="a round in which all clients of a cluster are heard, to split it",
+    )
+
     eta: Step = 0.05
     """Learning rate."""
     eps1: Coefficient = 0.4

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, Tensor, weighted
+from wflsim.policies.base import About, Coefficient, Policy, Rng, Round, Step, Tensor, weighted
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class State:
 class Ditto(Policy):
     """A personal model for every client, trained beside FedAvg's global one and held near it by a proximal term."""
 
-    paper: ClassVar[str] = "Li et al. 2021, arXiv:2012.04221"
-    down: ClassVar[str] = "1v"
-    up: ClassVar[str] = "1v"
-    needs: ClassVar[str] = "personal model of 1v per client; twice the work"
-
     name: Literal["ditto"] = "ditto"
+    about = About(
+        "Li et al. 2021, arXiv:2012.04221",
+        down="1v", up="1v", needs="personal model of 1v per client; twice the work",
+    )
+
     eta: Step = 0.05
     """Learning rate of both models."""
     lam: Coefficient = 1.0

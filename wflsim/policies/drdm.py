@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import model_validator
 
 from wflsim.exchange import Ask, Draw, Gather, Me, Scheme
 from wflsim.policies.base import (
+    About,
     Coefficient,
     Rng,
     Round,
@@ -42,11 +43,12 @@ class State:
 class DRDM(TwoPhases):
     """Dynamic regularisation against client drift, clients drawn by the dual variable of the worst mixture."""
 
-    paper: ClassVar[str] = "DRDM, Algorithm 1 (the source paper)"
-    down: ClassVar[str] = "1v+1s / 1v"
-    up: ClassVar[str] = "2v / 1s"
-    needs: ClassVar[str] = "memory of 1v per client"
     name: Literal["drdm"] = "drdm"
+    about = About(
+        "DRDM, Algorithm 1 (the source paper)",
+        down="1v+1s / 1v", up="2v / 1s", needs="memory of 1v per client",
+    )
+
     eta: Step = 0.05
     """Learning rate."""
     mu: Coefficient = 0.5

@@ -19,12 +19,12 @@ Not verified: the paper's own settings (mu = 6 is what a public reimplementation
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from wflsim.exchange import Me
-from wflsim.policies.base import Step, Tensor
+from wflsim.policies.base import About, Step, Tensor
 from wflsim.policies.dsgd import DSGD
 
 LARGEST_EXPONENT = 20.0
@@ -34,9 +34,12 @@ LARGEST_EXPONENT = 20.0
 class DRDSGD(DSGD):
     """Decentralised SGD against the worst mixture of the nodes: those with a large loss take larger steps."""
 
-    paper: ClassVar[str] = "Ben Issaid et al. 2022, arXiv:2208.13810"
-
     name: Literal["drdsgd"] = "drdsgd"  # type: ignore[assignment]
+    about = About(
+        "Ben Issaid et al. 2022, arXiv:2208.13810",
+        down="0v", up="1v", needs="links between clients (d2d); all take part, none is a server",
+    )
+
     eta: Step = 0.3
     """Learning rate; a node's step is eta / mu times exp(loss / mu)."""
     mu: Annotated[float, Field(gt=0, le=1e6)] = 6.0

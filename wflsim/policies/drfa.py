@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from wflsim.exchange import Ask, Draw, Gather, Me, Scheme
-from wflsim.policies.base import Rng, Round, Tensor, average_models, received
+from wflsim.policies.base import About, Rng, Round, Tensor, average_models, received
 from wflsim.policies.dual import ModelAndMixture, TwoPhases
 from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, evaluated, step_at
 
@@ -25,11 +25,9 @@ from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, 
 class DRFA(TwoPhases):
     """FedAvg over clients drawn by the dual variable of the worst mixture."""
 
-    paper: ClassVar[str] = "Deng et al. 2020, arXiv:2102.12660"
-    down: ClassVar[str] = "1v+1s / 1v"
-    up: ClassVar[str] = "2v / 1s"
-
     name: Literal["drfa"] = "drfa"
+    about = About("Deng et al. 2020, arXiv:2102.12660", down="1v+1s / 1v", up="2v / 1s")
+
     eta: DecayingStep = 0.05
     """Learning rate."""
     gamma: DecayingCoefficient = 5e-4

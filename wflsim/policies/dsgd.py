@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 from wflsim.exchange import Ask, Gossip, Me
-from wflsim.policies.base import Count, Policy, Rng, Round, Step, Tensor
+from wflsim.policies.base import About, Count, Policy, Rng, Round, Step, Tensor
 from wflsim.policies.mixing import combine
 
 
@@ -32,13 +32,13 @@ class State:
 class DSGD(Policy):
     """SGD on every node and averaging with its neighbours, device to device."""
 
-    paper: ClassVar[str] = "Lian et al. 2017, arXiv:1705.09056"
-    decentralised: ClassVar[bool] = True
-    down: ClassVar[str] = "0v"
-    up: ClassVar[str] = "1v"
-    needs: ClassVar[str] = "links between clients (d2d); all take part, none is a server"
-
     name: Literal["dsgd"] = "dsgd"
+    about = About(
+        "Lian et al. 2017, arXiv:1705.09056",
+        down="0v", up="1v", needs="links between clients (d2d); all take part, none is a server",
+    )
+    decentralised = True
+
     m: None = None
     """All nodes, always."""
     tau: Count = 1

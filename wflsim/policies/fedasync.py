@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from wflsim.exchange import Ask, Draw, Lost, Me, Receive, Send
-from wflsim.policies.base import Coefficient, Count, Policy, Rng, Round, Step, Tensor
+from wflsim.policies.base import About, Coefficient, Count, Policy, Rng, Round, Step, Tensor
 from wflsim.units import Share
 
 
@@ -33,10 +33,7 @@ class State:
 class AsynchronousPolicy(Policy):
     """A policy that keeps m orders under way; each client returns the version of the model that it was given."""
 
-    asynchronous: ClassVar[bool] = True
-    down: ClassVar[str] = "1v+1s"
-    up: ClassVar[str] = "1v+1s"
-    needs: ClassVar[str] = "asynchronous: a world with a clock"
+    asynchronous = True
 
     m: Count
     """Orders under way at once."""
@@ -45,9 +42,12 @@ class AsynchronousPolicy(Policy):
 class FedAsync(AsynchronousPolicy):
     """Every arriving model is mixed into the server's at once, the less the staler it is."""
 
-    paper: ClassVar[str] = "Xie et al. 2020, arXiv:1903.03934"
-
     name: Literal["fedasync"] = "fedasync"
+    about = About(
+        "Xie et al. 2020, arXiv:1903.03934",
+        down="1v+1s", up="1v+1s", needs="asynchronous: a world with a clock",
+    )
+
     eta: Step = 0.05
     """Learning rate."""
     rho: Coefficient = 0.005

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 from wflsim.exchange import Allot, Ask, Draw, Gather, Me, Reply, Weights
-from wflsim.policies.base import ModelAndCounts, Rng, Round, Step, Tensor, average_models, received
+from wflsim.policies.base import About, ModelAndCounts, Rng, Round, Step, Tensor, average_models, received
 from wflsim.policies.sampling import shares
 from wflsim.policies.work import UnequalWork
 
@@ -24,11 +24,9 @@ from wflsim.policies.work import UnequalWork
 class FedAvg(UnequalWork):
     """Average the models of m clients after tau local SGD steps each."""
 
-    paper: ClassVar[str] = "McMahan et al. 2017, arXiv:1602.05629"
-    down: ClassVar[str] = "1v"
-    up: ClassVar[str] = "1v"
-
     name: Literal["fedavg"] = "fedavg"
+    about = About("McMahan et al. 2017, arXiv:1602.05629", down="1v", up="1v")
+
     eta: Step = 0.05
     """Learning rate."""
     weights: Literal["uniform", "data"] = "uniform"
@@ -58,8 +56,9 @@ class FedAvg(UnequalWork):
 class LocalSGD(FedAvg):
     """FedAvg with everybody in every round."""
 
-    paper: ClassVar[str] = "Stich 2019, arXiv:1805.09767"
     name: Literal["local_sgd"] = "local_sgd"  # type: ignore[assignment]
+    about = About("Stich 2019, arXiv:1805.09767", down="1v", up="1v")
+
     m: None = None
     """All clients, always."""
     weights: Literal["uniform"] = "uniform"

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from wflsim.policies.base import ModelAndCounts, Rng, Round, Step, Tensor, average_models, received
+from wflsim.policies.base import About, ModelAndCounts, Rng, Round, Step, Tensor, average_models, received
 from wflsim.policies.fedavg import FedAvg
 
 
@@ -28,9 +28,9 @@ class State(ModelAndCounts):
 class FedAvgM(FedAvg):
     """FedAvg whose server keeps moving in the direction of earlier rounds."""
 
-    paper: ClassVar[str] = "Hsu et al. 2019, arXiv:1909.06335"
-
     name: Literal["fedavgm"] = "fedavgm"  # type: ignore[assignment]
+    about = About("Hsu et al. 2019, arXiv:1909.06335", down="1v", up="1v")
+
     eta_g: Step = 1.0
     """Server learning rate."""
     beta: Annotated[float, Field(ge=0, lt=1)] = 0.9

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from wflsim.exchange import Ask, Draw, Lost, Me, Receive, Send
-from wflsim.policies.base import Coefficient, Count, Rng, Round, Step, Tensor
+from wflsim.policies.base import About, Coefficient, Count, Rng, Round, Step, Tensor
 from wflsim.policies.fedasync import AsynchronousPolicy
 
 
@@ -36,9 +36,12 @@ class State:
 class FedBuff(AsynchronousPolicy):
     """Asynchronous clients, whose updates are collected in a buffer of K before the server moves."""
 
-    paper: ClassVar[str] = "Nguyen et al. 2022, arXiv:2106.06639"
-
     name: Literal["fedbuff"] = "fedbuff"
+    about = About(
+        "Nguyen et al. 2022, arXiv:2106.06639",
+        down="1v+1s", up="1v+1s", needs="asynchronous: a world with a clock",
+    )
+
     K: Count = 5
     """Updates that the buffer holds before the server moves."""
     eta: Step = 0.05

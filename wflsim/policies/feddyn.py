@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Policy, Rng, Round, Step, Tensor, average_models, received, sum_of_updates
+from wflsim.policies.base import About, Policy, Rng, Round, Step, Tensor, average_models, received, sum_of_updates
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,9 @@ class State:
 class FedDyn(Policy):
     """Each client's loss is tilted by a memory of its gradient, so that local and global optima agree."""
 
-    paper: ClassVar[str] = "Acar et al. 2021, arXiv:2111.04263"
-    down: ClassVar[str] = "1v"
-    up: ClassVar[str] = "1v"
-    needs: ClassVar[str] = "memory of 1v per client"
-
     name: Literal["feddyn"] = "feddyn"
+    about = About("Acar et al. 2021, arXiv:2111.04263", down="1v", up="1v", needs="memory of 1v per client")
+
     eta: Step = 0.05
     """Learning rate."""
     mu: Annotated[float, Field(gt=0, le=1e6)] = 0.5

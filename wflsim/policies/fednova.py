@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from wflsim.exchange import Allot, Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, ModelAndCounts, Rng, Round, Step, Tensor, weighted
+from wflsim.policies.base import About, Coefficient, ModelAndCounts, Rng, Round, Step, Tensor, weighted
 from wflsim.policies.sampling import shares
 from wflsim.policies.work import UnequalWork
 
@@ -29,11 +29,9 @@ from wflsim.policies.work import UnequalWork
 class FedNova(UnequalWork):
     """Averages each client's mean local step, so that clients that take more steps do not count for more."""
 
-    paper: ClassVar[str] = "Wang et al. 2020, arXiv:2007.07481"
-    down: ClassVar[str] = "1v"
-    up: ClassVar[str] = "1v+1s"
-
     name: Literal["fednova"] = "fednova"
+    about = About("Wang et al. 2020, arXiv:2007.07481", down="1v", up="1v+1s")
+
     eta: Step = 0.05
     """Learning rate."""
     rho: Annotated[float, Field(ge=0, lt=1)] = 0.0

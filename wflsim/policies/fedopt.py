@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from wflsim.policies.base import Coefficient, ModelAndCounts, Rng, Round, Step, Tensor, average_models, received
+from wflsim.policies.base import About, Coefficient, ModelAndCounts, Rng, Round, Step, Tensor, average_models, received
 from wflsim.policies.fedavg import FedAvg
 
 
@@ -31,9 +31,9 @@ class State(ModelAndCounts):
 class FedAdagrad(FedAvg):
     """FedAvg whose server divides each entry of the mean update by the root of all its squares so far."""
 
-    paper: ClassVar[str] = "Reddi et al. 2021, arXiv:2003.00295"
-
     name: Literal["fedadagrad"] = "fedadagrad"  # type: ignore[assignment]
+    about = About("Reddi et al. 2021, arXiv:2003.00295", down="1v", up="1v")
+
     eta_g: Step = 0.1
     """Server learning rate."""
     b1: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -65,6 +65,7 @@ class FedAdam(FedAdagrad):
     """FedAvg whose server takes Adam's step along the mean update: both moments decay."""
 
     name: Literal["fedadam"] = "fedadam"  # type: ignore[assignment]
+
     b1: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Decay of the first moment."""
     b2: Annotated[float, Field(ge=0, le=1)] = 0.99

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 from wflsim.exchange import Allot, Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, ModelAndCounts, Rng, Round, Step, Tensor, average_models, received
+from wflsim.policies.base import About, Coefficient, ModelAndCounts, Rng, Round, Step, Tensor, average_models, received
 from wflsim.policies.sampling import shares
 from wflsim.policies.work import UnequalWork
 
@@ -22,11 +22,9 @@ from wflsim.policies.work import UnequalWork
 class FedProx(UnequalWork):
     """FedAvg whose clients are held near the global model by a proximal term."""
 
-    paper: ClassVar[str] = "Li et al. 2020, arXiv:1812.06127"
-    down: ClassVar[str] = "1v"
-    up: ClassVar[str] = "1v"
-
     name: Literal["fedprox"] = "fedprox"
+    about = About("Li et al. 2020, arXiv:1812.06127", down="1v", up="1v")
+
     eta: Step = 0.05
     """Learning rate."""
     mu: Coefficient = 0.1

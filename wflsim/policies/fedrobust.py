@@ -18,21 +18,32 @@ transposed. m < N, of which the paper does not speak.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, ModelAndCounts, Policy, Rng, Round, Step, Tensor, average_models, received
+from wflsim.policies.base import (
+    About,
+    Coefficient,
+    ModelAndCounts,
+    Policy,
+    Rng,
+    Round,
+    Step,
+    Tensor,
+    average_models,
+    received,
+)
 
 
 class FedRobust(Policy):
     """FedAvg on inputs that each client shifts and stretches against itself, for robustness to such changes."""
 
-    paper: ClassVar[str] = "Reisizadeh et al. 2020, arXiv:2006.08907"
-    down: ClassVar[str] = "1v"
-    up: ClassVar[str] = "1v"
-    needs: ClassVar[str] = "gradients of inputs; personal perturbation per client"
-
     name: Literal["fedrobust"] = "fedrobust"
+    about = About(
+        "Reisizadeh et al. 2020, arXiv:2006.08907",
+        down="1v", up="1v", needs="gradients of inputs; personal perturbation per client",
+    )
+
     eta: Step = 0.05
     """Learning rate of the model."""
     affine: Literal["shift", "diag", "full"] = "full"

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, Tensor, weighted
+from wflsim.policies.base import About, Coefficient, Policy, Rng, Round, Step, Tensor, weighted
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class State:
 class IFCA(Policy):
     """Each client trains whichever of k models fits its data best; clients that choose alike form a cluster."""
 
-    paper: ClassVar[str] = "Ghosh et al. 2020, arXiv:2006.04088"
-    down: ClassVar[str] = "kv"
-    up: ClassVar[str] = "1v+1s"
-    needs: ClassVar[str] = "loss of k models on all local samples"
-
     name: Literal["ifca"] = "ifca"
+    about = About(
+        "Ghosh et al. 2020, arXiv:2006.04088",
+        down="kv", up="1v+1s", needs="loss of k models on all local samples",
+    )
+
     eta: Step = 0.05
     """Learning rate."""
     k: Annotated[int, Field(ge=1, le=1000)] = 2

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
 from wflsim.exchange import Ask, Draw, Gather, Me
 from wflsim.policies.base import (
+    About,
     Rng,
     Round,
     Step,
@@ -42,12 +43,9 @@ class State(ModelAndMixture):
 class LambdaDRDM(TwoPhases):
     """DRDM with lambda in the local objectives instead of in the draw, so that its limit is the worst mixture's."""
 
-    paper: ClassVar[str] = "ours, after DRDM"
-    down: ClassVar[str] = "1v+2s / 1v"
-    up: ClassVar[str] = "2v / 1s"
-    needs: ClassVar[str] = "memory of 1v per client"
-
     name: Literal["lambda_drdm"] = "lambda_drdm"
+    about = About("ours, after DRDM", down="1v+2s / 1v", up="2v / 1s", needs="memory of 1v per client")
+
     eta: DecayingStep = 0.05
     """Learning rate."""
     kappa: Step = 2.0

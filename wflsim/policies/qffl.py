@@ -13,21 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, ModelAndCounts, Policy, Rng, Round, Step, Tensor, weighted
+from wflsim.policies.base import About, Coefficient, ModelAndCounts, Policy, Rng, Round, Step, Tensor, weighted
 
 
 class QFedAvg(Policy):
     """FedAvg in which clients with larger losses weigh more, and the step adapts itself."""
 
-    paper: ClassVar[str] = "Li et al. 2020, arXiv:1905.10497, Algorithm 2"
-    down: ClassVar[str] = "1v"
-    up: ClassVar[str] = "1v+1s"
-    needs: ClassVar[str] = "loss of w on all local samples"
-
     name: Literal["q_fedavg"] = "q_fedavg"
+    about = About(
+        "Li et al. 2020, arXiv:1905.10497, Algorithm 2",
+        down="1v", up="1v+1s", needs="loss of w on all local samples",
+    )
+
     eta: Step = 0.05
     """Learning rate that is right for q = 0; the Lipschitz constant L is 1/eta."""
     q: Coefficient = 1.0
@@ -61,9 +61,12 @@ class QFedAvg(Policy):
 class QFedSGD(QFedAvg):
     """q-FedAvg whose clients send the gradient of all local samples instead of local steps."""
 
-    paper: ClassVar[str] = "Li et al. 2020, arXiv:1905.10497, Algorithm 1"
-    needs: ClassVar[str] = "gradient and loss of w on all local samples"
     name: Literal["q_fedsgd"] = "q_fedsgd"  # type: ignore[assignment]
+    about = About(
+        "Li et al. 2020, arXiv:1905.10497, Algorithm 1",
+        down="1v", up="1v+1s", needs="gradient and loss of w on all local samples",
+    )
+
     tau: Literal[1] = 1
     """One gradient per round."""
 

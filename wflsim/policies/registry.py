@@ -60,11 +60,12 @@ def _wrong(found: type[Any]) -> str | None:
     """What a user's class lacks to be a policy, as a sentence about it; None if it is one."""
     if found in POLICIES:
         return f"is built in; write name: {found.model_fields['name'].default}"
-    if missing := [name for name in ("paper", "down", "up") if not getattr(found, name, "")]:
-        return f"does not say its {' and '.join(missing)}: write into the class, for example, up: ClassVar[str] = '1v'"
+    if missing := [name for name in ("paper", "down", "up") if not getattr(found.about, name)]:
+        example = "about = About('my own', down='1v', up='1v')"
+        return f"does not say its {' and '.join(missing)}: write into the class, for example, {example}"
     if found.round is Policy.round:
         return "has no method round, which every policy needs"
-    for payload in (found.down, found.up):
+    for payload in (found.about.down, found.about.up):
         if not _PAYLOAD.fullmatch(payload):
             return f"sends {payload!r}; write the model vectors and scalars of each phase, such as 1v+1s / 1v"
     return None

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 from pydantic import model_validator
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Policy, Rng, Round, Step, Tensor, received, total, weighted
+from wflsim.policies.base import About, Policy, Rng, Round, Step, Tensor, received, total, weighted
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,9 @@ class State:
 class SCAFFOLD(Policy):
     """Local steps corrected by control variates: c_i estimates client i's gradient, c everybody's."""
 
-    paper: ClassVar[str] = "Karimireddy et al. 2020, arXiv:1910.06378"
-    down: ClassVar[str] = "2v"
-    up: ClassVar[str] = "2v"
-    needs: ClassVar[str] = "memory of 1v per client"
-
     name: Literal["scaffold"] = "scaffold"
+    about = About("Karimireddy et al. 2020, arXiv:1910.06378", down="2v", up="2v", needs="memory of 1v per client")
+
     eta_l: Step = 0.05
     """Local learning rate."""
     eta_g: Step = 1.0

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Coefficient, Policy, Rng, Round, Step, Tensor, Vector, weighted
+from wflsim.policies.base import About, Coefficient, Policy, Rng, Round, Step, Tensor, Vector, weighted
 from wflsim.policies.dual import ModelAndMixture
 from wflsim.policies.simplex import project
 from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, evaluated, step_at
@@ -35,12 +35,12 @@ class State(ModelAndMixture):
 class SCAFFPD(Policy):
     """Accelerated primal-dual steps: extrapolated losses move lambda, drift-corrected local steps move the model."""
 
-    paper: ClassVar[str] = "Yu et al. 2023, arXiv:2307.13381"
-    down: ClassVar[str] = "1v / 1v"
-    up: ClassVar[str] = "1v+1s / 1v"
-    needs: ClassVar[str] = "scratch of 2v per client between phases"
-
     name: Literal["scaffpd"] = "scaffpd"
+    about = About(
+        "Yu et al. 2023, arXiv:2307.13381",
+        down="1v / 1v", up="1v+1s / 1v", needs="scratch of 2v per client between phases",
+    )
+
     eta_l: DecayingStep = 0.05
     """Local learning rate."""
     eta_g: Step = 1.0

@@ -18,13 +18,13 @@ Deviations: none known; the body of the paper was not at hand, and the equations
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
 from wflsim.compress.compressors import AnyCompressor, Compressor, Dithering, TopK
 from wflsim.exchange import Ask, Coded, Draw, Gather, Me
-from wflsim.policies.base import Policy, Rng, Round, Step, Tensor, received, total, weighted
+from wflsim.policies.base import About, Policy, Rng, Round, Step, Tensor, received, total, weighted
 from wflsim.policies.scaffold import State
 
 Part = Annotated[float, Field(gt=0, le=1)]
@@ -32,9 +32,6 @@ Part = Annotated[float, Field(gt=0, le=1)]
 
 class ControlledAveraging(Policy):
     """SCAFFOLD that sends up one compressed vector: what SCALLION and SCAFCOM have in common."""
-
-    down: ClassVar[str] = "2v"
-    up: ClassVar[str] = "1c"
 
     eta_l: Step = 0.05
     """Local learning rate."""
@@ -72,10 +69,12 @@ class ControlledAveraging(Policy):
 class SCALLION(ControlledAveraging):
     """SCAFFOLD that sends one vector up, compressed without bias: the scaled change of the control variate."""
 
-    paper: ClassVar[str] = "Huang et al. 2024, arXiv:2308.08165"
-    needs: ClassVar[str] = "memory of 1v per client; an unbiased compressor"
-
     name: Literal["scallion"] = "scallion"
+    about = About(
+        "Huang et al. 2024, arXiv:2308.08165",
+        down="2v", up="1c", needs="memory of 1v per client; an unbiased compressor",
+    )
+
     alpha: Part = 0.1
     """Share of the change of a control variate that is sent; the more the compressor loses, the smaller."""
     compress: AnyCompressor = Dithering(name="dithering")
@@ -98,10 +97,12 @@ class SCALLION(ControlledAveraging):
 class SCAFCOM(ControlledAveraging):
     """SCALLION with local momentum instead of a scaled change, so that a biased compressor such as top_k is allowed."""
 
-    paper: ClassVar[str] = "Huang et al. 2024, arXiv:2308.08165"
-    needs: ClassVar[str] = "memory of 2v per client; a compressor"
-
     name: Literal["scafcom"] = "scafcom"
+    about = About(
+        "Huang et al. 2024, arXiv:2308.08165",
+        down="2v", up="1c", needs="memory of 2v per client; a compressor",
+    )
+
     beta: Part = 0.2
     """Share of the new gradient in the local momentum v_i; 1: no momentum."""
     compress: AnyCompressor = TopK(name="top_k", share=0.01)

@@ -12,7 +12,7 @@ fits: they take no part, and their weights go to the others as those of lost rep
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import Self
 
 from pydantic import model_validator
 
@@ -22,7 +22,7 @@ from wflsim.policies.base import Count, Policy, Rng
 class UnequalWork(Policy):
     """A policy whose equations say what to do when clients take different numbers of local steps."""
 
-    unequal_steps: ClassVar[bool] = True
+    unequal_steps = True
 
     tau_min: Count | None = None
     """Fewest local steps. Each client's number is drawn uniformly from tau_min..tau, anew in every round; none: tau for

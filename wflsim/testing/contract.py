@@ -75,8 +75,9 @@ def reads_back(policy: Policy) -> None:
 
 def says_what_it_is(policy: Policy) -> None:
     """It names its paper, what it sends down and up, and has a docstring."""
-    for name in ("paper", "down", "up", "__doc__"):
-        _demand(bool(getattr(type(policy), name, None)), policy, f"has no {name}")
+    for name in ("paper", "down", "up"):
+        _demand(bool(getattr(policy.about, name)), policy, f"has no {name}")
+    _demand(bool(type(policy).__doc__), policy, "has no __doc__")
 
 
 def same_seed_same_run(policy: Policy) -> None:
@@ -131,18 +132,19 @@ def survives_silence(policy: Policy) -> None:
 def bits_as_declared(policy: Policy) -> None:
     """What is sent costs the bits that `down` declares, and at most those of `up`: a key may save some of them."""
     _, kept = run(policy, learner(), 12, Rough(N))
-    down, up = declared_bits(policy, policy.down), declared_bits(policy, policy.up)
+    about = policy.about
+    down, up = declared_bits(policy, about.down), declared_bits(policy, about.up)
     for entry in kept.trace:
         steps = [step for step in entry.steps if step.orders]
         phases = len(steps) == len(down) == len(up) or policy.asynchronous
-        _demand(phases, policy, f"has {len(steps)} phases, but down is {policy.down!r} and up is {policy.up!r}")
+        _demand(phases, policy, f"has {len(steps)} phases, but down is {about.down!r} and up is {about.up!r}")
         for number, step in enumerate(steps):
             phase = 0 if policy.asynchronous else number
             for order in step.orders:
                 got = order.shared_bits + order.each_bits
                 said = f"with {P} parameters: phase {phase} of round {order.round}"
-                _demand(got == down[phase], policy, f"sends {got} bits down, but says {policy.down!r}, {said}")
-                _demand(order.up_bits <= up[phase], policy, f"sends {order.up_bits} up, but says {policy.up!r}, {said}")
+                _demand(got == down[phase], policy, f"sends {got} bits down, but says {about.down!r}, {said}")
+                _demand(order.up_bits <= up[phase], policy, f"sends {order.up_bits} up, but says {about.up!r}, {said}")
 
 
 def states_are_new(policy: Policy) -> None:

@@ -22,7 +22,7 @@ What a policy must know:
 - `shared` goes to everybody alike (and may be broadcast), `each` has a row for each client of the cohort. `models_up`
   is what the source paper's energy formula counts as sent up in this phase, in model vectors; 0: it ignores the phase.
 - Client code is written for k clients at once: `y` is [k, P], `me.g(y)` their gradients. Bits and work are counted from
-  what is sent and computed, so declare in `down` and `up` what that is: v a model vector, s a scalar, / the next phase.
+  what is sent and computed, so declare in `about` what goes down and up: v a vector, s a scalar, / the next phase.
 - Clients that take different numbers of steps: `for k in me.steps(tau, y)` with one number for each client lets those
   that are done rest; nothing is charged for them. To be used with `server.compute_budget`, say `unequal_steps = True`
   and ask `tau = yield Allot({i: self.tau for i in D})`; who is not in the answer is not to be asked.
@@ -34,12 +34,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from wflsim.exchange import Ask, Draw, Gather, Me
-from wflsim.policies.base import Policy, Rng, Round, Step, Tensor, Vector, average_models, received
+from wflsim.policies.base import About, Policy, Rng, Round, Step, Tensor, Vector, average_models, received
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,7 @@ class State:
 class Mine(Policy):
     """Moves the server by a step of its own towards the mean of the clients' models; who does badly is asked more."""
 
-    paper: ClassVar[str] = "my own"
-    down: ClassVar[str] = "1v"
-    up: ClassVar[str] = "1v+1s"
+    about = About("my own", down="1v", up="1v+1s")
 
     # Keys that a scenario may set, beside m and tau, which every policy has. The text below each is its description.
     eta: Step = 0.05
