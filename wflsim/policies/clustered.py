@@ -46,10 +46,8 @@ class ClusteredFL(Policy):
     """FedAvg that splits the clients whose updates contradict each other, and trains a model for each group."""
 
     name: Literal["clustered"] = "clustered"
-    about = About(
-        "Sattler et al. 2021, arXiv:1910.01991",
-        down="1v", up="1v", needs="a round in which all clients of a cluster are heard, to split it",
-    )
+    about = About("Sattler et al. 2021, arXiv:1910.01991", down="1v", up="1v",
+                  needs="a round in which all clients of a cluster are heard, to split it")
 
     eta: Step = 0.05
     """Learning rate."""

@@ -34,10 +34,8 @@ class Ditto(Policy):
     """A personal model for every client, trained beside FedAvg's global one and held near it by a proximal term."""
 
     name: Literal["ditto"] = "ditto"
-    about = About(
-        "Li et al. 2021, arXiv:2012.04221",
-        down="1v", up="1v", needs="personal model of 1v per client; twice the work",
-    )
+    about = About("Li et al. 2021, arXiv:2012.04221", down="1v", up="1v",
+                  needs="personal model of 1v per client; twice the work")
 
     eta: Step = 0.05
     """Learning rate of both models."""

@@ -44,10 +44,8 @@ class DRDM(TwoPhases):
     """Dynamic regularisation against client drift, clients drawn by the dual variable of the worst mixture."""
 
     name: Literal["drdm"] = "drdm"
-    about = About(
-        "DRDM, Algorithm 1 (the source paper)",
-        down="1v+1s / 1v", up="2v / 1s", needs="memory of 1v per client",
-    )
+    about = About("DRDM, Algorithm 1 (the source paper)", down="1v+1s / 1v", up="2v / 1s",
+                  needs="memory of 1v per client")
 
     eta: Step = 0.05
     """Learning rate."""

@@ -35,10 +35,8 @@ class DRDSGD(DSGD):
     """Decentralised SGD against the worst mixture of the nodes: those with a large loss take larger steps."""
 
     name: Literal["drdsgd"] = "drdsgd"  # type: ignore[assignment]
-    about = About(
-        "Ben Issaid et al. 2022, arXiv:2208.13810",
-        down="0v", up="1v", needs="links between clients (d2d); all take part, none is a server",
-    )
+    about = About("Ben Issaid et al. 2022, arXiv:2208.13810", down="0v", up="1v",
+                  needs="links between clients (d2d); all take part, none is a server")
 
     eta: Step = 0.3
     """Learning rate; a node's step is eta / mu times exp(loss / mu)."""

@@ -33,10 +33,8 @@ class DSGD(Policy):
     """SGD on every node and averaging with its neighbours, device to device."""
 
     name: Literal["dsgd"] = "dsgd"
-    about = About(
-        "Lian et al. 2017, arXiv:1705.09056",
-        down="0v", up="1v", needs="links between clients (d2d); all take part, none is a server",
-    )
+    about = About("Lian et al. 2017, arXiv:1705.09056", down="0v", up="1v",
+                  needs="links between clients (d2d); all take part, none is a server")
     decentralised = True
 
     m: None = None

@@ -43,10 +43,8 @@ class FedAsync(AsynchronousPolicy):
     """Every arriving model is mixed into the server's at once, the less the staler it is."""
 
     name: Literal["fedasync"] = "fedasync"
-    about = About(
-        "Xie et al. 2020, arXiv:1903.03934",
-        down="1v+1s", up="1v+1s", needs="asynchronous: a world with a clock",
-    )
+    about = About("Xie et al. 2020, arXiv:1903.03934", down="1v+1s", up="1v+1s",
+                  needs="asynchronous: a world with a clock")
 
     eta: Step = 0.05
     """Learning rate."""

@@ -37,10 +37,8 @@ class FedBuff(AsynchronousPolicy):
     """Asynchronous clients, whose updates are collected in a buffer of K before the server moves."""
 
     name: Literal["fedbuff"] = "fedbuff"
-    about = About(
-        "Nguyen et al. 2022, arXiv:2106.06639",
-        down="1v+1s", up="1v+1s", needs="asynchronous: a world with a clock",
-    )
+    about = About("Nguyen et al. 2022, arXiv:2106.06639", down="1v+1s", up="1v+1s",
+                  needs="asynchronous: a world with a clock")
 
     K: Count = 5
     """Updates that the buffer holds before the server moves."""

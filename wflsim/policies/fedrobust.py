@@ -39,10 +39,8 @@ class FedRobust(Policy):
     """FedAvg on inputs that each client shifts and stretches against itself, for robustness to such changes."""
 
     name: Literal["fedrobust"] = "fedrobust"
-    about = About(
-        "Reisizadeh et al. 2020, arXiv:2006.08907",
-        down="1v", up="1v", needs="gradients of inputs; personal perturbation per client",
-    )
+    about = About("Reisizadeh et al. 2020, arXiv:2006.08907", down="1v", up="1v",
+                  needs="gradients of inputs; personal perturbation per client")
 
     eta: Step = 0.05
     """Learning rate of the model."""

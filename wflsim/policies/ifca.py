@@ -41,10 +41,8 @@ class IFCA(Policy):
     """Each client trains whichever of k models fits its data best; clients that choose alike form a cluster."""
 
     name: Literal["ifca"] = "ifca"
-    about = About(
-        "Ghosh et al. 2020, arXiv:2006.04088",
-        down="kv", up="1v+1s", needs="loss of k models on all local samples",
-    )
+    about = About("Ghosh et al. 2020, arXiv:2006.04088", down="kv", up="1v+1s",
+                  needs="loss of k models on all local samples")
 
     eta: Step = 0.05
     """Learning rate."""

@@ -23,10 +23,8 @@ class QFedAvg(Policy):
     """FedAvg in which clients with larger losses weigh more, and the step adapts itself."""
 
     name: Literal["q_fedavg"] = "q_fedavg"
-    about = About(
-        "Li et al. 2020, arXiv:1905.10497, Algorithm 2",
-        down="1v", up="1v+1s", needs="loss of w on all local samples",
-    )
+    about = About("Li et al. 2020, arXiv:1905.10497, Algorithm 2", down="1v", up="1v+1s",
+                  needs="loss of w on all local samples")
 
     eta: Step = 0.05
     """Learning rate that is right for q = 0; the Lipschitz constant L is 1/eta."""
@@ -62,10 +60,8 @@ class QFedSGD(QFedAvg):
     """q-FedAvg whose clients send the gradient of all local samples instead of local steps."""
 
     name: Literal["q_fedsgd"] = "q_fedsgd"  # type: ignore[assignment]
-    about = About(
-        "Li et al. 2020, arXiv:1905.10497, Algorithm 1",
-        down="1v", up="1v+1s", needs="gradient and loss of w on all local samples",
-    )
+    about = About("Li et al. 2020, arXiv:1905.10497, Algorithm 1", down="1v", up="1v+1s",
+                  needs="gradient and loss of w on all local samples")
 
     tau: Literal[1] = 1
     """One gradient per round."""

@@ -36,10 +36,8 @@ class SCAFFPD(Policy):
     """Accelerated primal-dual steps: extrapolated losses move lambda, drift-corrected local steps move the model."""
 
     name: Literal["scaffpd"] = "scaffpd"
-    about = About(
-        "Yu et al. 2023, arXiv:2307.13381",
-        down="1v / 1v", up="1v+1s / 1v", needs="scratch of 2v per client between phases",
-    )
+    about = About("Yu et al. 2023, arXiv:2307.13381", down="1v / 1v", up="1v+1s / 1v",
+                  needs="scratch of 2v per client between phases")
 
     eta_l: DecayingStep = 0.05
     """Local learning rate."""

@@ -70,10 +70,8 @@ class SCALLION(ControlledAveraging):
     """SCAFFOLD that sends one vector up, compressed without bias: the scaled change of the control variate."""
 
     name: Literal["scallion"] = "scallion"
-    about = About(
-        "Huang et al. 2024, arXiv:2308.08165",
-        down="2v", up="1c", needs="memory of 1v per client; an unbiased compressor",
-    )
+    about = About("Huang et al. 2024, arXiv:2308.08165", down="2v", up="1c",
+                  needs="memory of 1v per client; an unbiased compressor")
 
     alpha: Part = 0.1
     """Share of the change of a control variate that is sent; the more the compressor loses, the smaller."""
@@ -98,10 +96,8 @@ class SCAFCOM(ControlledAveraging):
     """SCALLION with local momentum instead of a scaled change, so that a biased compressor such as top_k is allowed."""
 
     name: Literal["scafcom"] = "scafcom"
-    about = About(
-        "Huang et al. 2024, arXiv:2308.08165",
-        down="2v", up="1c", needs="memory of 2v per client; a compressor",
-    )
+    about = About("Huang et al. 2024, arXiv:2308.08165", down="2v", up="1c",
+                  needs="memory of 2v per client; a compressor")
 
     beta: Part = 0.2
     """Share of the new gradient in the local momentum v_i; 1: no momentum."""

@@ -46,11 +46,11 @@ def facts(policy: type[Policy]) -> list[list[str]]:
     """What the class says about itself, as rows of a table."""
     learning = "depends on the world: always trained in it" if policy.asynchronous else "replayable where exact"
     return [
-        ["paper", prose(policy.paper)],
-        ["phases of a round", str(policy.phases)],
-        ["sent down to each participant", code(policy.down)],
-        ["sent up by each participant", code(policy.up)],
-        ["needs", prose(policy.needs) or "training on demand, nothing else"],
+        ["paper", prose(policy.about.paper)],
+        ["phases of a round", str(policy.about.phases)],
+        ["sent down to each participant", code(policy.about.down)],
+        ["sent up by each participant", code(policy.about.up)],
+        ["needs", prose(policy.about.needs) or "training on demand, nothing else"],
         ["learning", learning],
     ]
 
@@ -58,8 +58,8 @@ def facts(policy: type[Policy]) -> list[list[str]]:
 def pages() -> dict[str, str]:
     """A page that lists the policies, and one for each."""
     rows = [
-        [f"[{name_of(policy)}](policies/{name_of(policy)}.md)", prose(first_paragraph(policy)), prose(policy.paper),
-         code(policy.down), code(policy.up)]
+        [f"[{name_of(policy)}](policies/{name_of(policy)}.md)", prose(first_paragraph(policy)),
+         prose(policy.about.paper), code(policy.about.down), code(policy.about.up)]
         for policy in POLICIES
     ]  # fmt: skip
     toc = "\n".join(f"policies/{name_of(policy)}" for policy in POLICIES)
