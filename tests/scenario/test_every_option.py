@@ -128,7 +128,7 @@ CASES: dict[str, Case] = {
     "RadioSpec.snr": Case("7 dB"), "RadioSpec.path_loss": Case({"name": "umi"}, UMA), "RadioSpec.trace": Case("trace a", {"radio": {}}),
     "RadioSpec.reading": Case(), "RadioSpec.bandwidth": Case("300 kHz"), "RadioSpec.power": Case(["50 mW", "200 mW"]),
     "RadioSpec.power_control": Case({"target": 1e-14}, UMA), "RadioSpec.carrier": Case("3.5 GHz", UMA),
-    "RadioSpec.noise_figure": Case("9 dB", UMA), "RadioSpec.interference_margin": Case("3 dB", UMA),
+    "RadioSpec.noise_figure": Case("9 dB", UMA), "RadioSpec.interference_margin": Case("3 dB", UMA), "RadioSpec.interference": Case(["0 W", "1e-13 W"], UMA),
     "RadioSpec.fading": Case("rayleigh"), "RadioSpec.rate": Case("gap"),
     "RadioSpec.patience": Case("3 s", {"radio.rate": {"name": "fixed", "efficiency_bps_per_hz": 3.0}, "radio.downlink.snr": "20 dB"}),
     "LogDistance.at_1km_db": Case(120.0), "LogDistance.exponent": Case(3.0), "LogDistance.sigma_db": Case(4.0), "LogDistance.correlation": Case("20 m"),
@@ -138,7 +138,7 @@ CASES: dict[str, Case] = {
     "Rayleigh.time": Case(), "Rayleigh.speed": Case("20 m/s"), "Rayleigh.block": Case("3 ms"),
     "Rician.time": Case(), "Rician.speed": Case("20 m/s"), "Rician.block": Case("3 ms"), "Rician.k": Case("0 dB"),
     "Gap.gap": Case("6 dB"), "Fixed.efficiency_bps_per_hz": Case(0.5),
-    "LossSpec.probability": Case(0.5), "LossSpec.outage_threshold": Case("3 dB"), "LossSpec.attempts": Case(4, LOSSY),
+    "LossSpec.probability": Case(0.5), "LossSpec.outage_threshold": Case("3 dB"), "LossSpec.waterfall": Case("3 dB"), "LossSpec.attempts": Case(4, LOSSY),
     "LossSpec.block": Case("1 kbit", {**LOSSY, "radio.loss.attempts": 3}),
     "DownlinkSpec.snr": Case("20 dB"), "DownlinkSpec.bandwidth": Case("1 MHz"), "DownlinkSpec.power": Case(2.0, UMA), "DownlinkSpec.noise_figure": Case("5 dB", UMA),
     # cell, devices, server

@@ -42,10 +42,10 @@ POLICY: dict[str, Limits] = {
 POSITIVE_MU: Limits = (0.0, 1e-12, 1e6, 1.000001e6)
 TABLE: dict[str, dict[str, Limits]] = {
     "Scenario": {"clients": COUNT, "seeds": ([-1], [0], [2**31 - 1], [2**31]), "evaluate_every": (0, 1, 100_000, 100_001)},
-    "RadioSpec": {"snr": RATIO, "noise_figure": NOISE, "interference_margin": NOISE, "bandwidth": HERTZ, "carrier": (999, 1e3, 1e13, 1.0001e13),
+    "RadioSpec": {"snr": RATIO, "noise_figure": NOISE, "interference_margin": NOISE, "interference": NOT_NEGATIVE, "bandwidth": HERTZ, "carrier": (999, 1e3, 1e13, 1.0001e13),
                   "power": NOT_NEGATIVE, "patience": NOT_NEGATIVE},
     "DownlinkSpec": {"snr": RATIO, "noise_figure": NOISE, "bandwidth": HERTZ, "power": NOT_NEGATIVE},
-    "LossSpec": {"probability": (-1e-12, 0, 0.999999, 1), "outage_threshold": RATIO, "attempts": (0, 1, 64, 65), "block": (0.999, 1, 1e29, None)},
+    "LossSpec": {"probability": (-1e-12, 0, 0.999999, 1), "outage_threshold": RATIO, "waterfall": RATIO, "attempts": (0, 1, 64, 65), "block": (0.999, 1, 1e29, None)},
     "PowerControlSpec": {"target": NOT_NEGATIVE, "share": SHARE},
     "LogDistance": {"at_1km_db": (-1e-9, 0, 300, 300.001), "exponent": (0, 1e-12, 10, 10.001), "sigma_db": (-1e-12, 0, 30, 30.001), "correlation": (0.0999, 0.1, 1e29, None)},
     "Uma": {"base_height": NOT_NEGATIVE, "client_height": (1, 1.000001, 12.999999, 13)},

@@ -223,6 +223,7 @@ def test_what_can_change_the_learning_is_named():
     [
         {"radio": {"snr": 10}},
         {"radio": {"loss": {"probability": 0.1, "outage_threshold": "0 dB"}}},
+        {"radio": {"loss": {"waterfall": "0 dB", "outage_threshold": "0 dB"}}},
         {"server": {"loss_detection": "deadline"}},
         {"server": {"deadline": 0}},
         {"devices": []},

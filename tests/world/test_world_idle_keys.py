@@ -51,6 +51,7 @@ IDLE = [
     ({"devices": {"tail": 1, "wake": 1, "listen_power": 0}}, []),
     ({"devices": {"tail": 1, "tail_power": 1, "wake": 1, "wake_power": 1}}, []),
     ({"radio": {"noise_figure": "3 dB", "interference_margin": "1 dB"}}, ["radio.noise_figure", "radio.interference_margin"]),
+    ({"radio": {"interference": "1e-9 W"}}, ["radio.interference"]),
     ({"radio": {"noise_figure": "3 dB", "interference_margin": "1 dB", "path_loss": "uma"}}, []),
     ({"radio": {"downlink": {"power": "1 W", "noise_figure": "3 dB"}}}, ["radio.downlink.power", "radio.downlink.noise_figure"]),
     ({"radio": {"downlink": {"bandwidth": "1 MHz", "snr": "3 dB"}}}, []),
@@ -153,7 +154,7 @@ ALWAYS = {
     "devices.compute", "devices.modem", "radio.fading.time", "cell.access",
     # always matter where they may stand at all, or are refused where they may not
     "radio.snr", "radio.bandwidth", "radio.trace.file", "radio.rate.gap", "radio.rate.efficiency_bps_per_hz", "radio.fading.k",
-    "radio.loss.probability", "radio.loss.outage_threshold", "radio.downlink.snr", "radio.downlink.bandwidth",
+    "radio.loss.probability", "radio.loss.outage_threshold", "radio.loss.waterfall", "radio.downlink.snr", "radio.downlink.bandwidth",
     "radio.power_control.target", "radio.power_control.share", "radio.path_loss.at_1km_db", "radio.path_loss.exponent",
     "radio.path_loss.sigma_db", "radio.path_loss.base_height", "radio.path_loss.client_height",
     "devices.speed", "devices.cycles_per_sample", "devices.frequency", "devices.max_frequency", "devices.kappa", "devices.step_overhead",

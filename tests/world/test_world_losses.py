@@ -57,6 +57,22 @@ def test_an_attempt_fails_by_the_snr_of_the_band_in_use(access, share):
     assert lost(cell(access, threshold), 60) == foretold
 
 
+@pytest.mark.parametrize("fading", [None, {"name": "rayleigh", "speed": "30 m/s"}])
+def test_the_waterfall_takes_the_snr_of_the_instant(fading):
+    """Chen et al.'s q = 1 - exp(-1.08/SNR), with fading at the faded SNR: every single loss can be foretold from it."""
+    radio = {"snr": ["0 dB", "6 dB", "-3 dB"], "loss": {"waterfall": "1.08 linear"}, "fading": fading}
+    w = World(WorldSpec.model_validate({"radio": radio}), 9, 0)
+    seen = set()
+    for s in range(40):
+        outcomes = w.gather([order(client, s) for client in range(9)], None)
+        sent = {leg.client: leg for leg in w.take_legs() if leg.activity == "transmit"}
+        for outcome in outcomes:
+            q = 1 - math.exp(-1.08 / 10 ** (sent[outcome.client].snr_db / 10))
+            assert (outcome.fate == "lost") == (stream(0, "loss", outcome.client, s, 0).random() < q)
+            seen.add(round(q, 6))
+    assert len(seen) == 3 if fading is None else len(seen) > 300
+
+
 def test_who_joins_later_has_the_share_of_that_moment():
     """One starts alone and is drawn on the whole band; the second finds it sending and is drawn on a half."""
     threshold = 0.7 * WHOLE_SNR

@@ -61,7 +61,9 @@ RULES = (
         lambda radio, facts: getattr(radio.path_loss, "name", "") in ("", "log_distance") and _static(radio.fading),
         "only a path_loss of TR 38.901 and fading in blocks depend on it",
     ),
-    Rule("radio", ("noise_figure", "interference_margin"), lambda radio, facts: not facts.placed, GIVEN),
+    Rule(
+        "radio", ("noise_figure", "interference_margin", "interference"), lambda radio, facts: not facts.placed, GIVEN
+    ),
     Rule(
         "radio",
         ("power",),
@@ -91,8 +93,8 @@ RULES = (
     Rule(
         "radio.loss",
         ("attempts", "block"),
-        lambda loss, facts: loss.probability == 0 and loss.outage_threshold is None,
-        "no attempt fails without probability or outage_threshold",
+        lambda loss, facts: loss.none,
+        "no attempt fails without probability, outage_threshold or waterfall",
     ),
     Rule("radio.downlink", ("power", "noise_figure"), lambda down, facts: not facts.placed, GIVEN),
     Rule(

@@ -84,6 +84,7 @@ def influences(spec: WorldSpec) -> list[str]:
         "server.over_selection": server.over_selection > 1,
         "radio.loss.probability": loss.probability > 0,
         "radio.loss.outage_threshold": loss.outage_threshold is not None,
+        "radio.loss.waterfall": loss.waterfall is not None,
         "radio.rate.name": _stepped_outages(spec.radio),
         "d2d.snr": spec.d2d.snr is not None and not rate_rule(spec.radio).efficiency(np.array(spec.d2d.snr)).all(),
         **_silence(spec.radio),

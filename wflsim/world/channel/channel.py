@@ -143,7 +143,10 @@ class PowerControl:
 class PathLossChannel:
     """SNR that follows from radiated power, terrain and noise."""
 
-    def __init__(self, terrain: Terrain, power_w: list[float], noise_w: float, control: PowerControl | None) -> None:
+    def __init__(
+        self, terrain: Terrain, power_w: list[float], noise_w: list[float], control: PowerControl | None
+    ) -> None:
+        """`noise_w`: noise and interference in watts on the reference band, dealt out to the clients in turn."""
         self._terrain = terrain
         self._power_w = power_w
         self._noise_w = noise_w
@@ -159,13 +162,16 @@ class PathLossChannel:
         return self._control.power_w(most_w, self._terrain.gain(client, at_s))
 
     def snr(self, client: int, at_s: Floats) -> Floats:
-        return self.power_w(client, at_s) * self._terrain.gain(client, at_s) / self._noise_w
+        return self.power_w(client, at_s) * self._terrain.gain(client, at_s) / self._noise_of(client)
 
     def changes_s(self, start_s: float, blocks: int) -> Floats:
         return regular_changes_s(start_s, blocks, self.step_s)
 
     def highest_snr(self, client: int) -> float:
-        return self._power_w[client % len(self._power_w)] * self._terrain.highest_gain() / self._noise_w
+        return self._power_w[client % len(self._power_w)] * self._terrain.highest_gain() / self._noise_of(client)
+
+    def _noise_of(self, client: int) -> float:
+        return self._noise_w[client % len(self._noise_w)]
 
 
 class FadingChannel:

@@ -27,6 +27,10 @@ class LossSpec(Spec):
     is that of the instant at which the upload begins, on the band that it then has: its own (cell.access dedicated),
     the whole band (tdma), its equal share among all who send then (ofdma), or its planned part (makespan). Null:
     attempts fail with `probability`."""
+    waterfall: Ratio | None = None
+    """Threshold m of the packet error law 1 - exp(-m/SNR) (Chen et al. 2021: 1.08), taken at the SNR of the instant at
+    which the upload begins, interference included. The formula is that of outage_threshold, but fading is not averaged
+    over: with radio.fading the SNR is the faded one. Null: attempts fail with `probability`."""
     attempts: Annotated[int, Field(ge=1, le=64)] = 1
     """How often the same block is sent before it is given up (HARQ)."""
     block: Annotated[Bits, Field(ge=1)] | None = None
@@ -34,9 +38,21 @@ class LossSpec(Spec):
 
     @model_validator(mode="after")
     def _one_law(self) -> LossSpec:
-        if self.probability > 0 and self.outage_threshold is not None:
-            raise ValueError("give either probability or outage_threshold: each says how often an attempt fails")
+        laws = {name: getattr(self, name) for name in ("probability", "outage_threshold", "waterfall")}
+        given = [name for name, value in laws.items() if value is not None and (value > 0 or name != "probability")]
+        if len(given) > 1:
+            raise ValueError(f"give either {' or '.join(given)}: each says how often an attempt fails")
         return self
+
+    @property
+    def threshold(self) -> float | None:
+        """Linear SNR by which attempts fail with 1 - exp(-threshold/SNR); None: whatever the SNR."""
+        return self.outage_threshold if self.waterfall is None else self.waterfall
+
+    @property
+    def none(self) -> bool:
+        """Whether no attempt ever fails."""
+        return self.probability == 0 and self.threshold is None
 
 
 class Trial(NamedTuple):
@@ -74,9 +90,9 @@ class Trial(NamedTuple):
 
 def failure_probability(spec: LossSpec, snr: float) -> float:
     """Probability that one attempt at this linear SNR fails."""
-    if spec.outage_threshold is None:
+    if spec.threshold is None:
         return spec.probability
-    return -math.expm1(-spec.outage_threshold / snr) if snr > 0 else 1.0
+    return -math.expm1(-spec.threshold / snr) if snr > 0 else 1.0
 
 
 def send_attempts(spec: LossSpec, bits: int, probability: float, rng: np.random.Generator) -> Trial:

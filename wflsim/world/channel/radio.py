@@ -101,6 +101,9 @@ class RadioSpec(Spec):
     """Noise figure of the base station's receiver."""
     interference_margin: Annotated[Ratio, within_db(-60, 100)] = 1.0
     """Factor by which interference from other cells raises the noise; by default 0 dB, none."""
+    interference: Dealt[Watts] = Field(default_factory=lambda: [0.0])
+    """Power of others that arrives at the base station on a band of width `bandwidth` beside the noise, or a list dealt
+    out to the clients in turn (by resource block, say). Like noise it is in proportion to the band; by default none."""
     fading: FadingSpec | None = None
     """Small-scale fading on top of the mean SNR; null: none."""
     rate: RateSpec = Shannon()
@@ -154,7 +157,7 @@ class Radio:
         self.up_hz = spec.bandwidth
         self.down_hz = spec.bandwidth if spec.downlink.bandwidth is None else spec.downlink.bandwidth
         self.loss = spec.loss
-        self.lossless = spec.loss.probability == 0 and spec.loss.outage_threshold is None
+        self.lossless = spec.loss.none
 
     def radiated_w(self, client: int, band_hz: float, at_s: float) -> float:
         """Power in watts that leaves a client's antenna while it sends on this band."""
@@ -182,8 +185,9 @@ class Radio:
                 noise_w(REFERENCE_HZ, figure, spec.interference_margin)
                 for figure in (spec.noise_figure, spec.downlink.noise_figure)
             )
-            self._path_loss_channel = PathLossChannel(terrain, self._power_w, here_w, control)
-            return self._path_loss_channel, PathLossChannel(terrain, [spec.downlink.power], there_w, None)
+            heard_w = [here_w + others_w * REFERENCE_HZ / spec.bandwidth for others_w in spec.interference]
+            self._path_loss_channel = PathLossChannel(terrain, self._power_w, heard_w, control)
+            return self._path_loss_channel, PathLossChannel(terrain, [spec.downlink.power], [there_w], None)
         up: Channel
         up = TraceChannel(spec.trace) if spec.trace is not None else ConstantChannel(spec.snr or [DEFAULT_SNR])
         return up, up if spec.downlink.snr is None else ConstantChannel(spec.downlink.snr)
