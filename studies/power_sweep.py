@@ -96,7 +96,8 @@ def draw(axes: Axes, found: pd.DataFrame, gain_per_w: float) -> None:
         axes.plot(mine["radiated_dbm"], mine["j_per_mbit"], color=colour, lw=2, label=modem)
         (mark,) = best[(best["modem"] == modem) & (best["gain_per_w"] == gain_per_w)].to_dict("records")
         face = colour if mark["inside"] else "white"
-        axes.plot(mark["radiated_dbm"], mark["j_per_mbit"], "o", mfc=face, mec=colour, ms=7, zorder=5 if modem == "wifi_nic" else 3)
+        over = 5 if modem == "wifi_nic" else 3
+        axes.plot(mark["radiated_dbm"], mark["j_per_mbit"], "o", mfc=face, mec=colour, ms=7, zorder=over)
     snr_db = ratio_to_db(gain_per_w * dbm_to_w(20))
     axes.set(
         xlabel="radiated power in dBm", yscale="log", xlim=(-0.5, 23.5),
