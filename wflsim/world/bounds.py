@@ -46,14 +46,19 @@ class Clock(simpy.Environment):
         self.timeout = self._limited_timeout  # type: ignore[method-assign]
 
     def _limited_timeout(self, delay: float = 0, value: Any | None = None) -> simpy.Timeout:
-        if not delay <= LONGEST_WAIT_S:
-            raise ScenarioError(
-                f"a transfer, a computation or a wait would last {delay:.3g} simulated seconds (at most "
-                f"{LONGEST_WAIT_S:.0e} s, some 300 years): look at radio (snr, power, bandwidth, path_loss, patience), "
-                f"devices (frequency, cycles_per_sample, speed, step_overhead, availability) and server (deadline, "
-                f"aggregation)"
-            )
+        refuse_centuries(delay)
         return self._unlimited_timeout(delay, value)
+
+
+def refuse_centuries(wait_s: float) -> None:
+    """Refuse a wait of centuries, or of NaN seconds."""
+    if not wait_s <= LONGEST_WAIT_S:
+        raise ScenarioError(
+            f"a transfer, a computation or a wait would last {wait_s:.3g} simulated seconds (at most "
+            f"{LONGEST_WAIT_S:.0e} s, some 300 years): look at radio (snr, power, bandwidth, path_loss, patience), "
+            f"devices (frequency, cycles_per_sample, speed, step_overhead, availability) and server (deadline, "
+            f"aggregation)"
+        )
 
 
 def refuse_blocks(how_many: str, bits: float, client: int, step_s: float) -> ScenarioError:

@@ -11,8 +11,9 @@ With `path_loss` the SNR follows from powers, distances and noise, which always 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
@@ -32,7 +33,7 @@ from wflsim.world.channel.channel import (
 from wflsim.world.channel.fading import Fading, FadingSpec, averaged, rice_factor
 from wflsim.world.channel.link import REFERENCE_HZ, Link
 from wflsim.world.channel.loss import LossSpec
-from wflsim.world.channel.path_loss import PathLossSpec
+from wflsim.world.channel.path_loss import PathLoss, PathLossSpec
 from wflsim.world.channel.placement import Placement, PlacementSpec
 from wflsim.world.channel.rates import RateRule, RateSpec, Shannon
 from wflsim.world.channel.traces import TraceChannel, TraceSpec
@@ -52,6 +53,9 @@ Reading = Annotated[
         snr_at_1mhz="the power is given, the SNR is quoted on 1 MHz, and noise grows with the band",
     ),
 ]
+
+_TERRAINS: deque[tuple[Any, Terrain]] = deque(maxlen=8)
+"""Terrains of late, each with what it was made of."""
 
 
 class DownlinkSpec(Spec):
@@ -178,7 +182,7 @@ class Radio:
     def _channels(self, spec: RadioSpec, place: PlacementSpec, seed: int) -> tuple[Channel, Channel]:
         """The channels of uplink and downlink, without fading."""
         if spec.path_loss is not None:
-            terrain = Terrain(spec.path_loss, Placement(place, seed), spec.carrier, seed)
+            terrain = _terrain(spec.path_loss, place, spec.carrier, seed)
             loop = spec.power_control
             control = None if loop is None else PowerControl(loop.target, loop.share)
             here_w, there_w = (
@@ -197,6 +201,18 @@ class Radio:
         if spec.fading is not None and spec.fading.time == "block":
             channel = FadingChannel(channel, Fading(spec.fading, spec.carrier, seed, direction))
         return Link(channel, rate_rule(spec), spec.noise_follows_band, spec.patience)
+
+
+def _terrain(model: PathLoss, place: PlacementSpec, carrier_hz: float, seed: int) -> Terrain:
+    """The terrain of a cell, with the gains that it has computed; the latest are kept, because worlds that differ in
+    power or band share it."""
+    asked = model, [getattr(place, key) for key in PlacementSpec.model_fields], carrier_hz, seed
+    for known, terrain in list(_TERRAINS):
+        if known == asked:
+            return terrain
+    terrain = Terrain(model, Placement(place, seed), carrier_hz, seed)
+    _TERRAINS.append((asked, terrain))
+    return terrain
 
 
 def rate_rule(spec: RadioSpec) -> RateRule:

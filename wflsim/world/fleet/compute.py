@@ -90,7 +90,7 @@ COMPUTE: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """One client's processor at its clock, in plain SI numbers."""
+    """One client's processor at its clock, in plain SI numbers, or those of many orders as arrays."""
 
     idle_w: float
     """Watts while it does not compute."""
@@ -109,10 +109,8 @@ class Processor:
 
     def order_s(self, order: Order) -> float:
         """Seconds that the computation of an order takes; none where nothing is computed."""
-        if not order.forward_samples:
-            return 0.0
         overhead_s = self.s_per_call + order.forward_steps * self.s_per_step
-        return overhead_s + training_samples(order) * self.s_per_sample
+        return (order.forward_samples > 0) * (overhead_s + training_samples(order) * self.s_per_sample)
 
     def order_j(self, order: Order) -> float:
         """Joules that it takes for the computation of an order."""

@@ -19,7 +19,7 @@ from wflsim.world.access.medium import Flow, Medium
 from wflsim.world.channel.loss import Trial, failure_probability, send_attempts
 from wflsim.world.channel.radio import Radio
 from wflsim.world.fleet.meter import Meter
-from wflsim.world.fleet.traits import Traits
+from wflsim.world.fleet.traits import Traits, paper_transmit_j
 
 Process = Generator[simpy.Event, Any, None]
 """A piece of a SimPy process."""
@@ -108,7 +108,7 @@ class Device:
     def _receive(self, order: Order, flow: Flow | None, bits: int) -> Process:
         """Receive bits: those of a broadcast, or (None) those that are for this client alone."""
         down, modem = self._cell.down, self.traits.modem
-        power_w = self.traits.processor.idle_w + modem.receive_w
+        power_w = self.traits.receiving_w
         if modem.tail_s or modem.wake_s:
             yield from self._wake(order, "receive")
         alone = flow is None
@@ -134,7 +134,7 @@ class Device:
                 snr_db=down.link.snr_db(self.client, flow.band_hz, start_s),
                 rate_bps=bits / duration_s if duration_s else None,
                 attempts=1,
-                energy_j=power_w * duration_s + modem.receive_j_per_bit * bits,
+                energy_j=self.traits.receive_j(duration_s, bits),
                 outcome=outcome,
             )
         )
@@ -196,9 +196,9 @@ class Device:
                 snr_db=up.link.snr_db(self.client, flow.band_hz, start_s),
                 rate_bps=rate_bps,
                 attempts=attempts,
-                energy_j=power_w * duration_s + modem.transmit_j_per_bit * air_bits,
+                energy_j=self.traits.transmit_j(power_w, duration_s, air_bits),
                 radiated_j=radiated_w * duration_s,
-                paper_j=radiated_w * (bits / order.up_bits) * order.paper_bits / rate_bps if rate_bps else 0.0,
+                paper_j=paper_transmit_j(radiated_w * (bits / order.up_bits), order.paper_bits, rate_bps or math.inf),
                 outcome=outcome,
             )
         )
@@ -215,7 +215,7 @@ class Device:
         self._settle_tail(order)
         wake_s = self.wake_s()
         if wake_s > 0:
-            start_s, power_w = self._env.now, self.traits.processor.idle_w + self.traits.modem.wake_w
+            start_s, power_w = self._env.now, self.traits.waking_w
             awake = self._env.timeout(wake_s)
             outcome = yield from self._wait_for(awake, power_w, start_s + wake_s)
             energy_j = power_w * (self._env.now - start_s)

@@ -8,9 +8,18 @@ together is that of the processor's state plus that of the modem's.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 from wflsim.records import Leg
-from wflsim.world.fleet.traits import Traits
+from wflsim.world.fleet.traits import Number, Traits
+
+
+def resting_s(start_s: Number, end_s: Number, asleep_s: Number, larger: Callable[..., Any] = max) -> Number:
+    """Seconds between two instants that a modem rests, whose tail ends at `asleep_s`. `larger`: np.maximum, where these
+    are arrays."""
+    seconds: Number = larger(0.0, end_s - larger(start_s, asleep_s))
+    return seconds
 
 
 class Meter:
@@ -51,7 +60,7 @@ class Meter:
 
     def resting_j(self, start_s: float, end_s: float, rest_w: float) -> float:
         """Joules of a modem that rests at this power between two instants, without those of its tail."""
-        return rest_w * max(0.0, end_s - max(start_s, self.asleep_s))
+        return rest_w * resting_s(start_s, end_s, self.asleep_s)
 
     def empty_s(self, start_s: float, power_w: float, rest_w: float) -> float:
         """Simulated time at which the battery is empty, if the processor draws `power_w` from `start_s` on and the

@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from wflsim.errors import ScenarioError
 from wflsim.rng import stream
@@ -14,10 +18,16 @@ from wflsim.world.fleet.hours import Hours
 from wflsim.world.fleet.modem import Modem
 from wflsim.world.fleet.spec import DeviceSpec
 
+Number = TypeVar("Number", float, NDArray[np.float64])
+"""A number, or one for each of many orders."""
+
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """One client's device; see the keys of `DeviceSpec`."""
+    """One client's device; see the keys of `DeviceSpec`.
+
+    Its formulas, except `sending_w`, take arrays as well as numbers: the vectorised replay puts those of all orders in.
+    """
 
     kind: int
     """Ordinal of its kind in the scenario's list of devices."""
@@ -32,9 +42,27 @@ class Traits:
     dropout: float
     """Probability that it drops an order."""
 
+    @property
+    def receiving_w(self) -> float:
+        """Watts that the device draws while it receives."""
+        return self.processor.idle_w + self.modem.receive_w
+
+    @property
+    def waking_w(self) -> float:
+        """Watts that the device draws while its modem wakes."""
+        return self.processor.idle_w + self.modem.wake_w
+
     def sending_w(self, radiated_w: float) -> float:
         """Watts that the device draws while it sends and its antenna radiates this many."""
         return self.processor.idle_w + self.modem.sending_w(radiated_w)
+
+    def receive_j(self, duration_s: float, bits: float) -> float:
+        """Joules to receive so many bits in so many seconds."""
+        return self.receiving_w * duration_s + self.modem.receive_j_per_bit * bits
+
+    def transmit_j(self, power_w: float, duration_s: float, air_bits: float) -> float:
+        """Joules to send so many bits in so many seconds, while the device draws this power."""
+        return power_w * duration_s + self.modem.transmit_j_per_bit * air_bits
 
 
 def build_fleet(
@@ -59,6 +87,11 @@ def radiated_powers_w(fleet: Sequence[Traits], power_w: Sequence[float]) -> list
         power_w[client % len(power_w)] if traits.radiated_w is None else traits.radiated_w
         for client, traits in enumerate(fleet)
     ]
+
+
+def paper_transmit_j(radiated_w: Number, paper_bits: Number, rate_bps: Number) -> Number:
+    """Joules that the paper's formula charges for an upload: radiated power x paper bits / rate."""
+    return radiated_w * paper_bits / rate_bps
 
 
 def _traits(
