@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
 import wflsim
+from studies import leave
 from wflsim.experiments.cached import CachedTraining
 from wflsim.experiments.plan import Run
 from wflsim.learning.metrics import metrics
@@ -165,10 +166,7 @@ def words(found: pd.DataFrame) -> str:
 
 def main() -> None:
     found = table().round(4)
-    OUT.mkdir(parents=True, exist_ok=True)
-    found.to_csv(OUT / "hitting_time.csv", index=False)
-    (OUT / "hitting_time.md").write_text(words(found), encoding="utf-8")
-    print(words(found))
+    leave(found, words(found), OUT / "hitting_time")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from studies import leave
 from wflsim.analysis.intervals import LOG_SPREAD, Interval
 from wflsim.rng import stream
 
@@ -188,10 +189,7 @@ def main() -> None:
             held = Interval.of_costs(sample.tolist())
             assert np.allclose((held.low, held.high), (low, high), rtol=1e-12), "measure what wflsim does"
     found = table().round(4)
-    OUT.mkdir(parents=True, exist_ok=True)
-    found.to_csv(OUT / "interval_coverage.csv", index=False)
-    (OUT / "interval_coverage.md").write_text(words(found), encoding="utf-8")
-    print(words(found))
+    leave(found, words(found), OUT / "interval_coverage")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from wflsim.scenario import Scenario, build
 from wflsim.scenario.source import parse
 
@@ -52,3 +56,12 @@ def small(*overrides: str) -> Scenario:
 def small_drdm(*overrides: str) -> Scenario:
     """SMALL with DRDM alone, with overrides."""
     return small("policies=[{name: drdm, m: 4, tau: 3, eta: 0.1}]", *overrides)
+
+
+def a_folder_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for a project, while the working directory is another one."""
+    folder, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    return folder

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.small_scenarios import a_folder_elsewhere
 from wflsim.errors import DataError
 from wflsim.experiments.run import run
 from wflsim.learning.build import build
@@ -43,10 +44,7 @@ SCENARIO = {
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A folder with a scenario and its module; the working directory is elsewhere."""
-    folder, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
-    folder.mkdir()
-    elsewhere.mkdir()
-    monkeypatch.chdir(elsewhere)
+    folder = a_folder_elsewhere(tmp_path, monkeypatch)
     (folder / "own_net.py").write_text(NET.format(width=7))
     write(folder)
     return folder

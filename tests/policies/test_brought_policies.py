@@ -13,6 +13,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from tests.small_scenarios import a_folder_elsewhere
 from wflsim.cli.main import app
 from wflsim.door import recorded
 from wflsim.errors import PolicyError, ScenarioError, StoreError
@@ -49,10 +50,7 @@ def shell(*arguments):
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A folder with a scenario and the toy policy, as `wflsim new` wrote it; the working directory is elsewhere."""
-    folder, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
-    folder.mkdir()
-    elsewhere.mkdir()
-    monkeypatch.chdir(elsewhere)
+    folder = a_folder_elsewhere(tmp_path, monkeypatch)
     monkeypatch.setenv("WFLSIM_STORE", str(tmp_path / "store"))
     assert shell("new", "--policy", folder / "mine.py").exit_code == 0
     (folder / "s.yaml").write_text(yaml.safe_dump(SCENARIO))

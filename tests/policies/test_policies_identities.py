@@ -212,6 +212,18 @@ def test_drfa_with_one_step_of_everybody_is_afl():
     same(path(DRFA(**options)), np.stack(ws))
 
 
+def beginning_with_all_lambda_on(client, policy):
+    """The policy with the dual variable lambda of this client 1 at first, and of the others 0."""
+
+    class Fixed(policy):
+        def start(self, w, d):
+            state = super().start(w, d)
+            state.lam[:] = np.eye(len(d))[client]
+            return state
+
+    return Fixed
+
+
 # I10: AFL
 
 
@@ -220,14 +232,8 @@ def test_afl_without_a_dual_step_is_fedavg_with_one_step():
 
 
 def test_afl_on_one_client_of_many_descends_there():
-    class Frozen(AFL):
-        def start(self, w, d):
-            state = super().start(w, d)
-            state.lam[:] = np.eye(len(d))[2]
-            return state
-
     p = problem()
-    same(path(Frozen(eta_w=0.05, eta_lambda=0)), descent(lambda w: p.grad(2, w), 0.05, 6, p.start))
+    same(path(beginning_with_all_lambda_on(2, AFL)(eta_w=0.05, eta_lambda=0)), descent(lambda w: p.grad(2, w), 0.05, 6, p.start))
 
 
 def test_afl_shows_the_mean_of_all_iterates():
@@ -395,14 +401,8 @@ def test_lambda_drdm_without_a_dual_step_is_feddyn():
 def test_lambda_drdm_bounds_the_step_of_heavy_clients():
     """One client holding all of lambda: N lambda_i eta_i = kappa eta, and the fixed point is its own optimum."""
 
-    class Heavy(LambdaDRDM):
-        def start(self, w, d):
-            state = super().start(w, d)
-            state.lam[:] = np.eye(len(d))[1]
-            return state
-
     p = problem(P=2)
-    policy = Heavy(m=3, gamma=0, kappa=1.5, mu=1.0)
+    policy = beginning_with_all_lambda_on(1, LambdaDRDM)(m=3, gamma=0, kappa=1.5, mu=1.0)
     training, kept = run(policy, p.learner(), 1500)
     np.testing.assert_allclose(p.grad(1, training.state.w.numpy()), 0, atol=1e-9)
     g = memories(training, "g", p.N, p.P)

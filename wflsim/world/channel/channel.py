@@ -140,38 +140,49 @@ class PowerControl:
         return np.minimum(most_w, self._target_w * gain**-self._share)
 
 
-class PathLossChannel:
-    """SNR that follows from radiated power, terrain and noise."""
+class TerrainChannel:
+    """What channels have in common whose SNR follows from radiated power, terrain and noise."""
 
-    def __init__(
-        self, terrain: Terrain, power_w: list[float], noise_w: list[float], control: PowerControl | None
-    ) -> None:
+    def __init__(self, terrain: Terrain, power_w: list[float], noise_w: list[float]) -> None:
         """`noise_w`: noise and interference in watts on the reference band, dealt out to the clients in turn."""
-        self._terrain = terrain
-        self._power_w = power_w
-        self._noise_w = noise_w
-        self._control = control
+        self.terrain = terrain
         self.steady = terrain.steady
         self.step_s = terrain.step_s
+        self._power_w = power_w
+        self._noise_w = noise_w
 
-    def power_w(self, client: int, at_s: Floats) -> Floats:
-        """Power in watts that is radiated to or by a client at these instants."""
-        most_w = self._power_w[client % len(self._power_w)]
-        if self._control is None:
-            return np.full(len(at_s), most_w)
-        return self._control.power_w(most_w, self._terrain.gain(client, at_s))
+    def most_w(self, client: int) -> float:
+        """Most power in watts that is radiated to or by a client."""
+        return self._power_w[client % len(self._power_w)]
 
-    def snr(self, client: int, at_s: Floats) -> Floats:
-        return self.power_w(client, at_s) * self._terrain.gain(client, at_s) / self._noise_of(client)
+    def noise_w(self, client: int) -> float:
+        """Noise and interference in watts that a client's transfers meet on the reference band."""
+        return self._noise_w[client % len(self._noise_w)]
 
     def changes_s(self, start_s: float, blocks: int) -> Floats:
         return regular_changes_s(start_s, blocks, self.step_s)
 
     def highest_snr(self, client: int) -> float:
-        return self._power_w[client % len(self._power_w)] * self._terrain.highest_gain() / self._noise_of(client)
+        return self.most_w(client) * self.terrain.highest_gain() / self.noise_w(client)
 
-    def _noise_of(self, client: int) -> float:
-        return self._noise_w[client % len(self._noise_w)]
+
+class PathLossChannel(TerrainChannel):
+    """SNR between the clients and the base station, if need be with power control."""
+
+    def __init__(
+        self, terrain: Terrain, power_w: list[float], noise_w: list[float], control: PowerControl | None
+    ) -> None:
+        super().__init__(terrain, power_w, noise_w)
+        self._control = control
+
+    def power_w(self, client: int, at_s: Floats) -> Floats:
+        """Power in watts that is radiated to or by a client at these instants."""
+        if self._control is None:
+            return np.full(len(at_s), self.most_w(client))
+        return self._control.power_w(self.most_w(client), self.terrain.gain(client, at_s))
+
+    def snr(self, client: int, at_s: Floats) -> Floats:
+        return self.power_w(client, at_s) * self.terrain.gain(client, at_s) / self.noise_w(client)
 
 
 class FadingChannel:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from wflsim.world.channel.channel import Channel, FadingChannel, Terrain, noise_w, regular_changes_s
+from wflsim.world.channel.channel import Channel, FadingChannel, Terrain, TerrainChannel, noise_w
 from wflsim.world.channel.fading import Fading
 from wflsim.world.channel.link import REFERENCE_HZ, Link
 from wflsim.world.channel.placement import Placement, PlacementSpec
@@ -57,28 +57,20 @@ class LowerEnd:
         return min(self._up.highest_snr(end) for end in divmod(client, self._clients))
 
 
-class TerrainLinks:
+class TerrainLinks(TerrainChannel):
     """SNR that follows from the sender's power, the terrain between the two ends and the receiver's noise."""
 
-    def __init__(self, terrain: Terrain, clients: int, power_w: list[float], noise_w: float) -> None:
-        self._terrain = terrain
+    def __init__(self, terrain: Terrain, power_w: list[float], noise_w: float, clients: int) -> None:
+        super().__init__(terrain, power_w, [noise_w])
         self._clients = clients
-        self._power_w = power_w
-        self._noise_w = noise_w
-        self.steady = terrain.steady
-        self.step_s = terrain.step_s
 
     def snr(self, client: int, at_s: Floats) -> Floats:
         sender, receiver = divmod(client, self._clients)
-        gain = self._terrain.gain_between(sender, receiver, at_s)
-        return np.asarray(self._power_w[sender % len(self._power_w)] * gain / self._noise_w)
-
-    def changes_s(self, start_s: float, blocks: int) -> Floats:
-        return regular_changes_s(start_s, blocks, self.step_s)
+        gain = self.terrain.gain_between(sender, receiver, at_s)
+        return np.asarray(self.most_w(sender) * gain / self.noise_w(receiver))
 
     def highest_snr(self, client: int) -> float:
-        sender = client // self._clients
-        return self._power_w[sender % len(self._power_w)] * self._terrain.highest_gain() / self._noise_w
+        return super().highest_snr(client // self._clients)
 
 
 class PairFading(Fading):
@@ -101,7 +93,7 @@ def peer_link(
     elif spec.path_loss is not None:
         terrain = Terrain(spec.path_loss, Placement(place, seed), spec.carrier, seed)
         noise = noise_w(REFERENCE_HZ, spec.downlink.noise_figure, spec.interference_margin)
-        channel = TerrainLinks(terrain, clients, spec.power, noise)
+        channel = TerrainLinks(terrain, spec.power, noise, clients)
     else:
         channel = LowerEnd(radio.mean_up, clients)
     if spec.fading is not None and spec.fading.time == "block":
