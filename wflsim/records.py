@@ -117,6 +117,38 @@ class ClientRow(NamedTuple):
     """Euclidean distance of the client's model from the network's mean model, where a policy has no server."""
 
 
+class FleetRow(NamedTuple):
+    """One client of a run: which device it has, and what goes with it."""
+
+    client: int
+    """Number of the client, counted from 0."""
+    kind: int
+    """Ordinal of its kind of device in the scenario's list of devices, counted from 0."""
+    compute: str
+    """Name of the processor."""
+    modem: str
+    """Name of the modem."""
+    clock_hz: float
+    """Clock of the processor in hertz."""
+    sample_s: float
+    """Seconds that the device takes to train on one sample at that clock, beside the overhead of steps and orders; its
+    speed is the inverse."""
+    active_w: float
+    """Watts of the device without its modem while it computes."""
+    idle_w: float
+    """Watts of the device without its modem while it does not compute."""
+    radiated_w: float
+    """Watts that it radiates while it sends, at most those where there is power control."""
+    battery_j: float | None
+    """Joules in its battery at the beginning; empty: it is on mains."""
+    distance_m: float | None
+    """Distance from the base station at the beginning, in metres on the ground; empty: the SNR is given."""
+    samples: int | None
+    """Number of its training samples; empty where nothing is trained."""
+    group: int | None
+    """Group of clients with which it fails together; empty without outages."""
+
+
 class Evaluation(NamedTuple):
     """Per client: accuracy and mean loss of its own model on its own test samples; None where it has none."""
 
@@ -235,7 +267,16 @@ def _until_from_list(fields: list[Any] | None) -> Until | None:
 
 
 TABLES: dict[str, type[tuple[Any, ...]]] = {"rounds.csv": RoundRow, "clients.csv": ClientRow, "legs.csv": Leg}
+FLEET = "fleet.csv"
+"""The table of a run with a line per client, written once, when the run begins."""
+WRITTEN: dict[str, type[tuple[Any, ...]]] = {**TABLES, FLEET: FleetRow}
+"""All tables that a run writes."""
 TRACE = "trace.jsonl"
+
+
+def fleet_text(rows: Iterable[FleetRow]) -> str:
+    """The whole of `fleet.csv`."""
+    return ",".join(FleetRow._fields) + "\n" + csv_lines(rows)
 
 
 def csv_lines(rows: Iterable[tuple[Any, ...]]) -> str:

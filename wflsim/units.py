@@ -139,6 +139,16 @@ FlopsPerSecond = Annotated[float, Field(ge=1), _reader("FLOP/s"), _schema("FLOP/
 Ratio = Annotated[float, Field(ge=0), _reader("dB"), _linear, _schema("dB"), _means("dB")]
 SHARE_WORDS = "a share, as a number (0.75) or in percent (75 %)"
 """What a share is, for error messages."""
+WEIGHT_WORDS = "a weight, as a number (2) or in percent (30 %)"
+"""What a weight is, for error messages."""
+Weight = Annotated[
+    float,
+    Field(ge=1e-6, le=1e6),
+    BeforeValidator(parse_share),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "description": WEIGHT_WORDS}]}, mode="validation"),
+    Means(WEIGHT_WORDS),
+]
+"""What counts in proportion to others of its kind: 30 % is 0.3."""
 Share = Annotated[
     float,
     Field(ge=0, le=1),

@@ -23,7 +23,7 @@ TOP = {
 ROWS = ("rounds.csv", "clients.csv", "legs.csv", "trace.jsonl", "status.json")
 FILES = [
     *((kind, name) for kind, names in TOP.items() for name in names),
-    *(("run", f"drdm/seed-0/{name}") for name in (*ROWS, "wall.json", ".lock")),
+    *(("run", f"drdm/seed-0/{name}") for name in (*ROWS, "fleet.csv", "wall.json", ".lock")),
     *(("cut", f"fedavg/seed-0/{name}") for name in ROWS),
     *(("cut", f"drdm/seed-0/{name}") for name in (*ROWS, "checkpoint.pt")),
 ]

@@ -49,7 +49,7 @@ PLACES = {
     **dict.fromkeys(("Rayleigh", "Rician"), "radio.fading"),
     **dict.fromkeys(("Ring", "Torus", "Complete", "ErdosRenyi", "WithinDistance"), "d2d.topology"),
     **dict.fromkeys(("Shannon", "Gap", "Cqi", "Fixed"), "radio.rate"),
-    **dict.fromkeys(("Periodic", "Windows", "Diurnal", "Churn", "FileHours"), "devices.0.availability"), "OutagesSpec": "outages",
+    **dict.fromkeys(("Periodic", "Windows", "Diurnal", "Churn", "FileHours"), "devices.0.availability"), "OutagesSpec": "outages", "FleetSpec": "fleet", "CorrelationSpec": "fleet.correlation",
     **dict.fromkeys(("DigitsSpec", "MnistSpec", "SyntheticSpec", "NpzSpec"), "data"),
     **dict.fromkeys(("ZipfDirichletSpec", "IidSpec", "ShardsSpec", "FileSpec", "NaturalSpec"), "partition"),
     **dict.fromkeys(("LinearSpec", "MlpSpec", "CnnSpec", "ResNet18LastSpec", "ModuleSpec"), "model"),
@@ -103,6 +103,7 @@ GIVEN = {
     "Churn": {"devices.0.availability": {"name": "churn", "stay": "1 s", "away": "1 s"}, **LONG}, "OutagesSpec": {"outages": {"groups": 2, "every": "1 s", "length": "1 s"}, **LONG},
     "FileHours": {"devices.0.availability": {"name": "file", "file": "hours a"}},
     "Windows": {"devices.0.availability": {"name": "windows", "windows": [[0, 100]]}},
+    "CorrelationSpec": {**UMA, "fleet": {}, "devices.0.spread": 1.0},
     "MnistSpec": {"data": {"name": "mnist"}}, "SyntheticSpec": NATURAL,
     "ShardsSpec": {"partition": {"name": "shards"}}, "MlpSpec": {"model": {"name": "mlp"}},
     "ResNet18LastSpec": {"model": {"name": "resnet18_last"}, "data": {"name": "fashion_mnist"}},
@@ -159,6 +160,7 @@ CASES: dict[str, Case] = {
     "Churn.away": Case("5 s"), "Churn.leave": Case(0.9), "Scenario.outages": Case({"groups": 1, "every": "0.1 s", "length": "1 s"}),
     "OutagesSpec.groups": Case(1), "OutagesSpec.every": Case("0.1 s"), "OutagesSpec.length": Case("9 s"), "FileHours.file": Case("hours b", LONG),
     "FileHours.layout": Case("flash", refused="not JSON"), "FileHours.loop": Case(True, {**LONG, "devices.0.availability": {"name": "file", "file": "hours b"}}), "FileHours.draw": Case("with_replacement", LONG),
+    "Scenario.fleet": Case({}, {"devices.0.spread": 1.0}), **{f"CorrelationSpec.{name}": Case(0.9) for name in ("speed_data", "speed_distance", "data_distance")},
     "Periodic.period": Case("20 s"), "Periodic.open": Case("8 s"), "Windows.windows": Case([[0, 0.5], [1, 100]]),
     "ServerSpec.compute_budget": Case("100 ms"), "ServerSpec.deadline": Case("0.4 s"), "ServerSpec.first": Case(1), "ServerSpec.quorum": Case(3, {"server.deadline": "0.43 s"}),
     "ServerSpec.aggregation": Case("1 s"), "ServerSpec.loss_detection": Case(None, {**LOSSY, "server.deadline": "20 s"}),
@@ -322,7 +324,7 @@ def lived(it: Scenario) -> dict[str, Any]:
     seed, rows = it.seeds[0], Rows()
     learner = build(it.data, it.partition, it.model, it.train, it.clients, seed, 1)
     training = Training(it.policies[0], learner, seed, it.evaluate_every)
-    world = World(it.world, it.clients, seed, learner.flops_per_sample)
+    world = World(it.world, it.clients, seed, learner.flops_per_sample, learner.samples)
     reason = drive(training, world, rows, Stop(it.stop), it.clients, seed)
     trace = [trace_to_json(entry) for entry in rows.trace]
     return {"rounds": rows.rounds, "legs": rows.legs, "trace": trace, "reason": reason, "labels": it.labels, "gradients": (type(learner._gradients).__name__, learner._gradients.chunk)}

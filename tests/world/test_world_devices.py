@@ -13,7 +13,7 @@ from wflsim.world.channel.loss import LossSpec, failure_probability, send_attemp
 from wflsim.world.fleet.availability import Periodic, PeriodicHours, Windows
 from wflsim.world.fleet.hours import Listed
 from wflsim.world.fleet.spec import DeviceSpec
-from wflsim.world.fleet.traits import build_fleet
+from wflsim.world.fleet.traits import pool_devices
 from wflsim.world.world import World, WorldSpec, influences
 
 RADIO = {"snr": "0 dB", "bandwidth": "1 MHz", "power": "100 mW"}  # 1 Mbit/s either way
@@ -53,12 +53,12 @@ def test_kinds_are_dealt_out_by_share_and_speeds_spread_lognormally():
         DeviceSpec(share=3, cycles_per_sample=1e6, spread=0.6),
         DeviceSpec(share=1, speed="1 GFLOP/s", compute_active_power="1 W"),
     ]
-    fleet = build_fleet(specs, 2000, seed=1, flops_per_sample=1e6)
+    fleet = pool_devices(specs, 2000, seed=1, flops_per_sample=1e6)
     cpus = [np.log(traits.processor.s_per_sample / 1e-3) for traits in fleet if traits.kind == 0]
     assert len(cpus) == 1500
     assert np.mean(cpus) == pytest.approx(0, abs=2.576 * 0.6 / math.sqrt(1500))
     assert np.std(cpus) == pytest.approx(0.6, rel=0.06)
-    assert [t.processor for t in build_fleet(specs, 8, 1, 1e6)] == [t.processor for t in fleet[:8]]
+    assert pool_devices(specs, 8, 1, 1e6) == fleet[:8]
 
 
 def test_lte_states_promotion_energy_per_bit_and_tail():

@@ -74,7 +74,7 @@ def test_line_of_sight_probability():
 def test_link_budget_of_the_usual_cell(distance_m, snr_db):
     """20 dBm, noise figure 5 dB, 128.1+37.6 lg d: the SNRs on 1 MHz that docs/radio_and_energy.md quotes."""
     spec = RadioSpec.model_validate({"power": "20 dBm", "path_loss": {"name": "log_distance", "sigma_db": 0}})
-    radio = Radio(spec, PlacementSpec(radius=2000, distances=[distance_m]), 0)
+    radio = Radio(spec, Placement(PlacementSpec(radius=2000, distances=[distance_m]), 0), 0)
     assert radio.up.snr_db(0, 1e6, 0.0) == pytest.approx(snr_db, abs=0.06)
     assert radio.up.snr_db(0, 20e6, 0.0) == pytest.approx(snr_db - 13.01, abs=0.06)
 
@@ -83,7 +83,7 @@ def test_interference_margin_and_power_control():
     base = {"power": "20 dBm", "path_loss": {"name": "log_distance", "sigma_db": 0}}
     place = PlacementSpec(radius=2000, distances=[200, 1000])
     plain, margin, control = (
-        Radio(RadioSpec.model_validate({**base, **extra}), place, 0)
+        Radio(RadioSpec.model_validate({**base, **extra}), Placement(place, 0), 0)
         for extra in ({}, {"interference_margin": "3 dB"}, {"power_control": {"target": "-95 dBm"}})
     )
     assert plain.up.snr_db(0, 1e6, 0) - margin.up.snr_db(0, 1e6, 0) == pytest.approx(3)
@@ -168,7 +168,7 @@ def test_rician_factor_from_the_moments_of_its_power():
 def test_every_look_at_the_sky_shows_the_same():
     spec = RadioSpec.model_validate({"path_loss": "umi", "fading": "rayleigh"})
     place = PlacementSpec(speed=1.5)
-    one, other = Radio(spec, place, 5), Radio(spec, place, 5)
+    one, other = Radio(spec, Placement(place, 5), 5), Radio(spec, Placement(place, 5), 5)
     late = one.up.snr(3, 1e6, 1234.5)
     for at_s in (0.0, 77.0, 4000.0):
         other.up.snr(3, 1e6, at_s)
@@ -213,7 +213,7 @@ def integrated_s(link, client, bits, band_hz, start_s, step_s):
 @pytest.mark.parametrize("start_s", [0.0, 0.013, 5.0])
 def test_block_fading_transfer_against_direct_integration(start_s):
     spec = RadioSpec.model_validate({"snr": "3 dB", "fading": {"name": "rayleigh", "block": "10 ms"}})
-    link = Radio(spec, PlacementSpec(), 1).up
+    link = Radio(spec, Placement(PlacementSpec(), 1), 1).up
     for bits in (100.0, 2e4, 7e6):
         got_s, arrives = link.transfer_s((2,), bits, 1e6, start_s)
         assert arrives
@@ -223,7 +223,7 @@ def test_block_fading_transfer_against_direct_integration(start_s):
 
 def test_an_outage_is_given_up_after_the_patience(tmp_path):
     spec = RadioSpec.model_validate({"snr": "-20 dB", "rate": "cqi", "patience": "4 s"})
-    assert Radio(spec, PlacementSpec(), 0).up.transfer_s((0,), 1e6, 1e6, 0.0) == (4.0, False)
+    assert Radio(spec, Placement(PlacementSpec(), 0), 0).up.transfer_s((0,), 1e6, 1e6, 0.0) == (4.0, False)
     file = tmp_path / "dips.csv"  # silent for 1 s, then for 10 s
     file.write_text("time_s,client_0\n0,0\n2,-100\n3,0\n5,-100\n12,-100\n")
     link = Link(TraceChannel(TraceSpec(file=str(file))), Shannon(), False, patience_s=4.0)

@@ -115,7 +115,7 @@ def diverged(runs: pd.DataFrame) -> pd.Series:
 
 
 class Results(FolderReader):
-    """A run folder as pandas frames: `rounds`, `clients`, `legs`, `runs` (a line per seed) and `summary`.
+    """A run folder as pandas frames: `rounds`, `clients`, `legs`, `fleet`, `runs` (a line per seed), `summary`.
 
     `wflsim.run` returns one; `Results(folder)` opens what was run earlier. Raises StoreError if the folder is none, has
     unfinished runs, or a file has changed since it was finished. Columns: docs, "Tables and their columns".
@@ -145,6 +145,11 @@ class Results(FolderReader):
     def legs(self) -> pd.DataFrame:
         """One row per activity of every device in every run."""
         return self.all_rows("legs")
+
+    @cached_property
+    def fleet(self) -> pd.DataFrame:
+        """One row per client of every run: its device, its battery, its distance and its samples."""
+        return self.all_rows("fleet")
 
     @cached_property
     def runs(self) -> pd.DataFrame:

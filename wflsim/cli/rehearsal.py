@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from wflsim.experiments.plan import why_live
+from wflsim.experiments.plan import why_live, world_of
 from wflsim.learning.build import build
 from wflsim.learning.learner import Learner
 from wflsim.records import FinishedRound, RoundRow
@@ -14,7 +14,6 @@ from wflsim.scenario import Scenario
 from wflsim.simulation.loop import drive
 from wflsim.simulation.replay import Replay
 from wflsim.simulation.training import Training
-from wflsim.world.world import World
 
 AT_MOST = 6
 """Regimes that are rehearsed; of more, so many evenly spaced ones stand for all."""
@@ -60,13 +59,13 @@ class Stage:
         learner, setup_s = self.learner(scenario)
         seed, spec = scenario.seeds[0], scenario.policies[policy]
         rounds: list[FinishedRound] = []
-        world = World(scenario.world, scenario.clients, seed, learner.flops_per_sample)
+        world = world_of(scenario, seed, learner.flops_per_sample, learner.samples)
         began_s = perf_counter()
         training = Training(spec, learner, seed)
         reason = drive(training, world, rounds.append, lambda row: "one round", scenario.clients, seed)
         train_s, carry_s = perf_counter() - began_s, 0.0
         if rounds and why_live(scenario.world, spec) is None:
-            again = World(scenario.world, scenario.clients, seed, learner.flops_per_sample)
+            again = world_of(scenario, seed, learner.flops_per_sample, learner.samples)
             began_s = perf_counter()
             replay = Replay([rounds[0].trace])
             drive(replay, again, lambda finished: None, lambda row: "one round", scenario.clients, seed)

@@ -14,10 +14,11 @@ import pandas as pd
 from wflsim.analysis.tables import run_facts
 from wflsim.errors import Diverged, StoreError
 from wflsim.experiments.cached import CachedTraining
-from wflsim.experiments.plan import Run
-from wflsim.files import Damaged, locked, write
-from wflsim.records import TRACE, FinishedRound, RoundRow, read_trace
-from wflsim.results.folders import Standing, ended, leave_status, made_by
+from wflsim.experiments.plan import Run, world_of
+from wflsim.files import Damaged, Mark, locked, write
+from wflsim.records import FLEET, TRACE, FinishedRound, RoundRow, fleet_text, read_trace
+from wflsim.results.folders import Standing, ended, leave_status, made_by, partition_name
+from wflsim.results.rows import read_partition
 from wflsim.results.store import Store
 from wflsim.results.writing import Tables
 from wflsim.simulation import checkpoint
@@ -69,6 +70,7 @@ class InFolder(NamedTuple):
     def compute(self, run: Run, training: CachedTraining, threads: int) -> dict[str, Any]:
         place = self.place(run)
         flops_per_sample = training.flops_per_sample  # builds data and model, if it must: before any file is touched
+        world = world_of(run.scenario, run.seed, flops_per_sample, self._samples(run))
         tables, replayed, anew = self._tables(place, run, training)
         leave_status(place, Standing("running", "", "", run.code), {})
 
@@ -76,10 +78,12 @@ class InFolder(NamedTuple):
             checkpoint.save(place / checkpoint.NAME, Checkpoint(rounds, tables.marks(), state))
 
         training.save_by(save, self.checkpoint_every_s)
-        reason, ending = carry_through(run, training, flops_per_sample, tables.append)
+        write(place / FLEET, fleet_text(world.fleet))
+        reason, ending = carry_through(run, training, world, tables.append)
         told = mode(run.why_live or training.because, min(replayed, tables.held), tables.held)
         told += anew + _deposit(training)
-        leave_status(place, Standing(ending, reason, told, run.code), tables.marks())
+        marks = {**tables.marks(), FLEET: Mark.of_file(place / FLEET)}
+        leave_status(place, Standing(ending, reason, told, run.code), marks)
         wall = {"wall_s": perf_counter() - training.opened_s, "threads": threads}
         write(place / "wall.json", json.dumps(wall) + "\n")
         checkpoint.forget(place / checkpoint.NAME)
@@ -91,6 +95,13 @@ class InFolder(NamedTuple):
                 f"a worker computed {run.title}, but its rows are not in {self.place(run)}: all nodes of the pool must "
                 f"share the file system of the result folder; name another folder with --out, or use --pool local"
             )
+
+    def _samples(self, run: Run) -> list[int] | None:
+        """Number of training samples of each client, as the folder's partition says; None if it is not there."""
+        path = self.folder / partition_name(run.seed)
+        if not path.is_file():
+            return None
+        return [int(count) for count in read_partition(path).groupby("client")["samples"].sum()]
 
     def _tables(self, place: Path, run: Run, training: CachedTraining) -> tuple[Tables, int, str]:
         """The tables to append to; the rounds that come from the store; and why the run was begun anew, if it was.
@@ -151,17 +162,17 @@ def costs_of(run: Run, training: CachedTraining) -> dict[str, Any]:
     def keep_row(finished: FinishedRound) -> None:
         rows.append(finished.row)
 
-    reason, ending = carry_through(run, training, training.flops_per_sample, keep_row)
+    world = world_of(run.scenario, run.seed, training.flops_per_sample)
+    reason, ending = carry_through(run, training, world, keep_row)
     training.save()
     target = run.scenario.stop.target.model_dump() if run.scenario.stop.target else None
     frame = pd.DataFrame(rows, columns=list(RoundRow._fields))
     return {"status": ending, "reason": reason, "facts": run_facts(frame, target)}
 
 
-def carry_through(run: Run, training: CachedTraining, flops_per_sample: float, sink: Sink) -> tuple[str, str]:
+def carry_through(run: Run, training: CachedTraining, world: World, sink: Sink) -> tuple[str, str]:
     """Carry the training through the run's world until its stop rule ends it: the reason, and "done" or "diverged"."""
     scenario = run.scenario
-    world = World(scenario.world, scenario.clients, run.seed, flops_per_sample)
 
     def keep(finished: FinishedRound) -> None:
         sink(finished)

@@ -11,12 +11,18 @@ from functools import cached_property
 
 from wflsim.errors import ReplayRefused
 from wflsim.experiments.regimes import Regime
+from wflsim.learning.data.partition import divide
+from wflsim.learning.data.sets import load as load_data
 from wflsim.policies.base import Policy
-from wflsim.results.digest import brought_code, learning_digest, run_digest
+from wflsim.results.digest import brought_code, learning_digest, partition_digest, run_digest
 from wflsim.scenario import Scenario
 from wflsim.simulation.loop import Instant
 from wflsim.simulation.replay import refuse_inexact
 from wflsim.world.spec import WorldSpec, graph_of, influences
+from wflsim.world.world import World
+
+_SAMPLES: dict[str, tuple[int, ...]] = {}
+"""By digest of a partition: number of training samples of each client."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +90,23 @@ def why_live(world: WorldSpec, policy: Policy) -> str | None:
     except ReplayRefused as refusal:
         return str(refusal)
     return None
+
+
+def world_of(scenario: Scenario, seed: int, flops_per_sample: float, samples: Sequence[int] | None = None) -> World:
+    """The world of a scenario. `samples`: training samples of each client; None: found out where the fleet needs it."""
+    if samples is None and scenario.fleet is not None and scenario.fleet.needs_samples:
+        samples = samples_of(scenario, seed)
+    return World(scenario.world, scenario.clients, seed, flops_per_sample, samples)
+
+
+def samples_of(scenario: Scenario, seed: int) -> tuple[int, ...]:
+    """Number of training samples of each client; the data are loaded for it once per process."""
+    name = partition_digest(scenario, seed)
+    if name not in _SAMPLES:
+        data = load_data(scenario.data, scenario.clients, seed)
+        owned = divide(scenario.partition, data, scenario.clients, seed)
+        _SAMPLES[name] = tuple(map(len, owned.train))
+    return _SAMPLES[name]
 
 
 def without_time(scenario: Scenario, policy: Policy, seed: int) -> Instant:

@@ -15,7 +15,7 @@ from wflsim.files import Damaged, Mark, write
 from wflsim.learning.data.partition import class_counts, divide
 from wflsim.learning.data.sets import load as load_data
 from wflsim.records import csv_lines
-from wflsim.results.folders import ended, made_by
+from wflsim.results.folders import ended, made_by, partition_name
 from wflsim.results.opening import opened
 from wflsim.results.store import Store
 from wflsim.scenario import Given, Scenario, load, slug
@@ -58,7 +58,7 @@ def run(
         runs = planned(scenario)
         missing = [run for run in runs if not _finished(run, keeper, say)]
         for seed in scenario.seeds:
-            name = f"partition-seed-{seed}.csv"
+            name = partition_name(seed)
             if name not in sealed:
                 leave_partition(scenario, folder / name, seed)
                 sealed[name] = Mark.of_file(folder / name)

@@ -1,7 +1,7 @@
 """What every column of every table means: the reference in docs/ and its test read it here.
 
-Rows that a run writes (`rounds.csv`, `clients.csv`, `legs.csv`) are described by the docstrings of their fields in
-`wflsim.records`. The tables that are derived from them are described below.
+Rows that a run writes (`rounds.csv`, `clients.csv`, `legs.csv`, `fleet.csv`) are described by the docstrings of their
+fields in `wflsim.records`. The tables that are derived from them are described below.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Mapping
 from textwrap import dedent
 
-from wflsim.records import TABLES
+from wflsim.records import WRITTEN
 
 RUN = {
     "policy": "Label of the policy.",
@@ -143,7 +143,7 @@ def written_tables() -> dict[str, dict[str, str]]:
     """By file, the columns of the rows that a run writes, with their meaning; empty where a docstring is missing."""
     return {
         name: {field: field_docstrings(kind).get(field, "") for field in kind.__annotations__}
-        for name, kind in TABLES.items()
+        for name, kind in WRITTEN.items()
     }
 
 

@@ -59,6 +59,13 @@ def learning_key(scenario: Scenario, policy: int, seed: int) -> dict[str, Any]:
     }
 
 
+def partition_digest(scenario: Scenario, seed: int) -> str:
+    """Digest of everything that decides which samples each client has."""
+    blocks = {name: getattr(scenario, name).model_dump(mode="json") for name in ("data", "partition")}
+    files = {name: _of_file(path) for name, path in _input_files(blocks)}
+    return digest({**blocks, "clients": scenario.clients, "seed": seed, "files": files})
+
+
 def brought_code(scenario: Scenario, policy: int) -> dict[str, str]:
     """Digests of the code that the user brings for one policy: the policy's own and the model's; mostly empty."""
     found = {}

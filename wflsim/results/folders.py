@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from wflsim.errors import StoreError
 from wflsim.files import Damaged, Mark, read_sealed, verify, write, write_sealed
-from wflsim.records import TABLES, TRACE, ClientRow
+from wflsim.records import FLEET, TABLES, TRACE, WRITTEN, ClientRow
 
 ABOUT, SCENARIO, STATUS = "run.json", "scenario.yaml", "status.json"
 RUNS_TABLE = "runs.csv"
@@ -25,6 +25,11 @@ LATER = (*ClientRow._field_defaults, "peer")
 """Columns that clients.csv and legs.csv did not have in the first versions."""
 ENDED = ("done", "diverged")
 AGAIN = "call the same wflsim command again, it makes this anew and keeps what is whole"
+
+
+def partition_name(seed: int) -> str:
+    """Name of the table of a result folder that says who holds which samples with a seed."""
+    return f"partition-seed-{seed}.csv"
 
 
 def runs_table(folder: Path) -> str:
@@ -75,7 +80,7 @@ def ended(folder: Path) -> dict[str, Any] | None:
     if marks is None:
         _check_unsealed(folder)
         return held
-    for name in (*TABLES, TRACE):
+    for name in (*TABLES, TRACE, *({FLEET} & set(marks))):  # the first versions left no fleet.csv
         verify(folder / name, marks[name])
     return held
 
@@ -106,8 +111,8 @@ def sealed_file(folder: Path, name: str, marks: Mapping[str, Mark] | None) -> Pa
 
 
 def columns_of(name: str) -> list[str]:
-    """The columns of rounds.csv, clients.csv or legs.csv."""
-    return list(getattr(TABLES[name], "_fields"))  # noqa: B009
+    """The columns of rounds.csv, clients.csv, legs.csv or fleet.csv."""
+    return list(getattr(WRITTEN[name], "_fields"))  # noqa: B009
 
 
 def _check_unsealed(folder: Path) -> None:

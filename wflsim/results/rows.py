@@ -11,13 +11,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from wflsim.errors import StoreError
-from wflsim.records import TABLES
+from wflsim.records import WRITTEN
 from wflsim.results.folders import AGAIN, LATER, columns_of
 
-TEXT = {"activity", "outcome"}
+TEXT = {"activity", "outcome", "compute", "modem"}
 """Columns that hold words; all others hold numbers or nothing."""
 MAY_BE_EMPTY = {
-    name for row in TABLES.values() for name, kind in get_type_hints(row).items() if type(None) in get_args(kind)
+    name for row in WRITTEN.values() for name, kind in get_type_hints(row).items() if type(None) in get_args(kind)
 }
 """Columns of numbers in which nothing stands where there is nothing to say."""
 INTEGERS = ("round", "client", "phase")

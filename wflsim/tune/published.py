@@ -9,6 +9,7 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from wflsim.errors import ScenarioError
+from wflsim.experiments.plan import world_of
 from wflsim.records import FinishedRound, RoundRow, TraceRound
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TauRange
@@ -19,7 +20,6 @@ from wflsim.tune.costs import cost_of, energy_column
 from wflsim.tune.dry import DryRounds
 from wflsim.tune.growth import NO_FEWER, ladder
 from wflsim.tune.question import Line, Question, candidate_taus
-from wflsim.world.world import World
 
 LAWS = {"power_law": "a power law", "pchip": "PCHIP"}
 
@@ -110,7 +110,7 @@ def _cheapest(costs: PublishedCosts, row: int, span: TauRange) -> tuple[list[int
 
 def _one_round(trace: Sequence[TraceRound], scenario: Scenario, seed: int, flops: float) -> RoundRow:
     rounds: list[FinishedRound] = []
-    world = World(scenario.world, scenario.clients, seed, flops)
+    world = world_of(scenario, seed, flops)
     reason = drive(Replay(trace, elsewhere=True), world, rounds.append, lambda row: "one", scenario.clients, seed)
     if not rounds:
         raise ScenarioError(f"tune.rounds_to_target: no round can begin in this world ({reason}), so none has a cost")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from wflsim.experiments.plan import world_of
 from wflsim.records import FinishedRound, RoundRow, TraceRound
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TuneSpec
@@ -37,7 +38,7 @@ class Walk:
 
     def __init__(self, scenario: Scenario, seed: int, flops: float, spec: TuneSpec) -> None:
         self._scenario, self._seed, self._spec = scenario, seed, spec
-        self._world: World | None = World(scenario.world, scenario.clients, seed, flops)
+        self._world: World | None = world_of(scenario, seed, flops)
         self.rounds = 0
         self._energy_j = self._full_j = self._time_s = 0.0
         self._column = energy_column(spec)

@@ -110,6 +110,13 @@ RULES = (
         GIVEN,
     ),
     Rule("cell", ("speed",), lambda cell, facts: not facts.placed, GIVEN),
+    Rule("fleet.correlation", ("speed_distance", "data_distance"), lambda spec, facts: not facts.placed, GIVEN),
+    Rule(
+        "fleet.correlation",
+        ("speed_data", "speed_distance"),
+        lambda spec, facts: len(facts.world.devices) == 1 and facts.world.devices[0].spread == 0,
+        "all devices are equally fast: there is one kind, and its spread is 0",
+    ),
     Rule("d2d", ("edge_loss",), lambda d2d, facts: not facts.lost, "no link can fail here"),
     Rule("devices", ("share",), lambda kind, facts: len(facts.world.devices) == 1, "there is only one kind of device"),
     Rule(
@@ -151,9 +158,11 @@ RULES = (
     Rule(
         "server",
         ("selector",),
-        lambda server, facts: server.selector == "availability"
-        and facts.world.outages is None
-        and all(kind.availability is None for kind in facts.world.devices),
+        lambda server, facts: (
+            server.selector == "availability"
+            and facts.world.outages is None
+            and all(kind.availability is None for kind in facts.world.devices)
+        ),
         "all devices are available at all times, so that the policy's race alone decides",
     ),
 )
@@ -197,7 +206,7 @@ def _blocks(world: WorldSpec, name: str) -> Sequence[tuple[str, Spec]]:
         return [("devices" if one else f"devices.{number}", kind) for number, kind in enumerate(world.devices)]
     block: Any = world
     for part in name.split("."):
-        block = getattr(block, part)
+        block = None if block is None else getattr(block, part)
     return [] if block is None else [(name, block)]
 
 

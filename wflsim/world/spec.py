@@ -17,6 +17,7 @@ from wflsim.world.channel.placement import Placement
 from wflsim.world.channel.radio import DEFAULT_SNR, RadioSpec, rate_rule
 from wflsim.world.channel.traces import describe, read_trace
 from wflsim.world.fleet.availability import OutagesSpec
+from wflsim.world.fleet.draw import FleetSpec
 from wflsim.world.fleet.hours_files import FileHours, summary
 from wflsim.world.fleet.spec import DeviceSpec
 from wflsim.world.idle_keys import Facts, contradictions, idle_keys
@@ -44,12 +45,15 @@ class WorldSpec(Spec):
     cell: CellSpec = CellSpec()
     """The radio cell: where clients are and how they share the band. By default each has a band of its own."""
     devices: DevicesSpec = Field(default_factory=lambda: [DeviceSpec()])
-    """The clients' devices: one kind, or a list of kinds that are dealt out in proportion to their shares."""
+    """The clients' devices: one kind, or a list of kinds dealt out in proportion to their shares (see fleet)."""
     server: ServerSpec = ServerSpec()
     """How long the server waits for replies, and which clients it asks. By default it waits for all."""
     d2d: D2dSpec = D2dSpec()
     """Graph of the clients and the links between them, for policies without a server. By default a ring."""
 
+    fleet: FleetSpec | None = None
+    """How clients get their devices by a draw, in which speed may go with data or distance; null: the kinds of devices
+    are dealt out in turn."""
     outages: OutagesSpec | None = None
     """Correlated failures: groups of clients that go and come back together; null: none."""
     accept: tuple[Remark, ...] = ()
@@ -62,6 +66,12 @@ class WorldSpec(Spec):
             raise ValueError("cell.access makespan plans with smooth rates: radio.rate must be shannon or gap")
         if access in ("ofdma", "makespan") and radio.reading == "power_for_snr" and radio.path_loss is None:
             raise ValueError("radio.reading power_for_snr needs a band of known width: cell.access dedicated or tdma")
+        moves = self.fleet is not None and self.fleet.correlation.data_distance and radio.path_loss is not None
+        if moves and self.d2d.topology.name == "distance":
+            raise ValueError(
+                "fleet.correlation.data_distance lets clients trade places, and d2d.topology distance draws its graph "
+                "from them before: leave data_distance 0, or choose another topology"
+            )
         if wrong := too_strong(self) + contradictions(_facts(self)):
             raise ValueError("; ".join(wrong))
         return self

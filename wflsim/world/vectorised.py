@@ -19,7 +19,8 @@ from wflsim.world.bounds import refuse_centuries
 from wflsim.world.channel.radio import Radio
 from wflsim.world.channel.rates import Floats
 from wflsim.world.fleet.compute import REFERENCE_FLOPS
-from wflsim.world.fleet.traits import Traits, build_fleet, radiated_powers_w
+from wflsim.world.fleet.roster import call_roster
+from wflsim.world.fleet.traits import Traits
 from wflsim.world.power import refuse_power
 from wflsim.world.spec import WorldSpec, influences
 from wflsim.world.trace_arrays import NOBODY, TraceArrays
@@ -52,6 +53,7 @@ def forbidding_keys(spec: WorldSpec) -> list[str]:
         "radio.fading": fading is not None
         and fading.time == "block"
         and (fading.speed > 0 or fading.block is not None),
+        "fleet.correlation": spec.fleet is not None and spec.fleet.needs_samples,
         "cell.speed": radio.path_loss is not None and spec.cell.speed > 0,
     }
     return influences(spec) + [key for key, present in found.items() if present]
@@ -77,8 +79,8 @@ def timed_legs(
 
 def _physics(trace: TraceArrays, spec: WorldSpec, clients: int, seed: int, flops_per_sample: float) -> Physics:
     """Durations and powers of all orders, by the same fleet and radio as in `World`."""
-    fleet = build_fleet(spec.devices, clients, seed, flops_per_sample, spec.outages)
-    radio = Radio(spec.radio, spec.cell, seed, radiated_powers_w(fleet, spec.radio.power))
+    fleet, place, powers_w = call_roster(spec, clients, seed, flops_per_sample)
+    radio = Radio(spec.radio, place, seed, powers_w)
     refuse_power(fleet, spec, radio)
     who, order = range(clients), trace.order
     # One by one, as SimPy's world asks: an average over fading of many clients at once differs in its last digit.

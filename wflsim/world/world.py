@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wflsim.errors import Exhausted
 from wflsim.exchange import Draw, Edges, Order, Outcome, Until, Weights
-from wflsim.records import Allotment, Leg
+from wflsim.records import Allotment, FleetRow, Leg
 from wflsim.world.access.access import Broadcast, Cell
 from wflsim.world.access.d2d import PeerLinks
 from wflsim.world.access.makespan import Expected
@@ -24,7 +24,7 @@ from wflsim.world.fleet.compute import REFERENCE_FLOPS
 from wflsim.world.fleet.device import Report
 from wflsim.world.fleet.meter import Meter
 from wflsim.world.fleet.peer import Peer
-from wflsim.world.fleet.traits import build_fleet, radiated_powers_w
+from wflsim.world.fleet.roster import call_roster, fleet_rows
 from wflsim.world.gossip import Meeting
 from wflsim.world.power import refuse_power
 from wflsim.world.selection import Selection
@@ -37,8 +37,16 @@ __all__ = ["World", "WorldSpec", "influences"]
 class World:
     """One radio cell with its clients and one clock; same spec, seed and calls, same answers bit for bit."""
 
-    def __init__(self, spec: WorldSpec, clients: int, seed: int, flops_per_sample: float = REFERENCE_FLOPS) -> None:
-        """`flops_per_sample`: forward FLOPs of the model on one sample, from which computing times follow."""
+    def __init__(
+        self,
+        spec: WorldSpec,
+        clients: int,
+        seed: int,
+        flops_per_sample: float = REFERENCE_FLOPS,
+        samples: Sequence[int] | None = None,
+    ) -> None:
+        """`flops_per_sample`: forward FLOPs of the model on one sample, from which computing times follow. `samples`:
+        training samples of each client, with which devices may be correlated; None: not known."""
         self._env = Clock()
         self._legs: list[Leg] = []
         self._until = spec.server.until()
@@ -46,11 +54,13 @@ class World:
         self._aggregation_s = spec.server.aggregation
         self._blind = spec.server.loss_detection == "deadline"
         self._idle_counts = spec.server.idle == "all"
-        fleet = build_fleet(spec.devices, clients, seed, flops_per_sample, spec.outages)
-        radio = Radio(spec.radio, spec.cell, seed, radiated_powers_w(fleet, spec.radio.power))
+        roster = call_roster(spec, clients, seed, flops_per_sample, samples)
+        fleet, place, powers_w = roster
+        self._fleet_rows = partial(fleet_rows, spec, roster, samples)
+        radio = Radio(spec.radio, place, seed, powers_w)
         refuse_power(fleet, spec, radio)
         self._graph = partial(graph_of, spec, clients, seed)
-        self._peer_links = partial(PeerLinks, spec.d2d, spec.radio, radio, spec.cell, clients, seed)
+        self._peer_links = partial(PeerLinks, spec.d2d, spec.radio, radio, place, clients, seed)
         self._links: PeerLinks | None = None
         """Links between the clients; None until a policy without a server needs them."""
         self._cell = Cell(spec.cell, self._env, radio)
@@ -81,6 +91,11 @@ class World:
     def planned_s(self) -> float | None:
         """Seconds that the selector has planned for the latest phase; None if it plans none."""
         return self._selection.planned_s
+
+    @property
+    def fleet(self) -> list[FleetRow]:
+        """Who has which device: the rows of fleet.csv."""
+        return self._fleet_rows()
 
     def eligible(self) -> list[int]:
         """Clients that could take an order now; if there are none, the clock jumps to when there are some."""

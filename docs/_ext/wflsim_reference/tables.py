@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wflsim.records import TABLES
+from wflsim.records import WRITTEN
 from wflsim.results.columns import DERIVED, written_tables
 from wflsim_reference.markdown import code, docstring, prose, table
 
@@ -28,7 +28,7 @@ def pages() -> dict[str, str]:
     ]
     for name, columns in written_tables().items():
         frame = f" `Results.{name.removesuffix('.csv')}` in Python."
-        parts += [f"## {name}\n", docstring(TABLES[name].__doc__ or "").strip() + frame + "\n", _table(columns)]
+        parts += [f"## {name}\n", docstring(WRITTEN[name].__doc__ or "").strip() + frame + "\n", _table(columns)]
     for name, columns in DERIVED.items():
         parts += [f"## {name}\n", ABOUT[name] + "\n", _table(columns)]
     return {"tables.md": "\n".join(parts)}

@@ -19,7 +19,7 @@ from wflsim.world.access.graph import Ring, TopologySpec, colours, neighbours_of
 from wflsim.world.channel.link import REFERENCE_HZ
 from wflsim.world.channel.loss import Trial, failure_probability, send_attempts
 from wflsim.world.channel.peers import peer_link
-from wflsim.world.channel.placement import PlacementSpec
+from wflsim.world.channel.placement import Placement
 from wflsim.world.channel.radio import Dealt, Radio, RadioSpec
 
 Sending = Annotated[
@@ -90,7 +90,7 @@ class PeerLinks:
     """The links of one world between its clients."""
 
     def __init__(
-        self, d2d: D2dSpec, spec: RadioSpec, radio: Radio, place: PlacementSpec, clients: int, seed: int, edges: Edges
+        self, d2d: D2dSpec, spec: RadioSpec, radio: Radio, place: Placement, clients: int, seed: int, edges: Edges
     ) -> None:  # seven: two blocks, what is built of them, and the graph
         self.edges = edges
         self.band_hz = spec.bandwidth if d2d.bandwidth is None else d2d.bandwidth
@@ -119,9 +119,7 @@ class PeerLinks:
 
     def transfers(self, order: Order, receivers: list[int], start_s: float) -> list[Transfer]:
         """What a node sends to these neighbours from this instant on; nothing to those in outage, who hear nothing."""
-        reached = [
-            j for j in receivers if self.link.rate_bps(self.number(order.client, j), self.band_hz, start_s) > 0
-        ]
+        reached = [j for j in receivers if self.link.rate_bps(self.number(order.client, j), self.band_hz, start_s) > 0]
         groups = [reached] if self._broadcasts else [[j] for j in reached]
         found: list[Transfer] = []
         for group in groups:

@@ -13,7 +13,7 @@ import numpy as np
 from wflsim.world.channel.channel import Channel, FadingChannel, Terrain, TerrainChannel, noise_w
 from wflsim.world.channel.fading import Fading
 from wflsim.world.channel.link import REFERENCE_HZ, Link
-from wflsim.world.channel.placement import Placement, PlacementSpec
+from wflsim.world.channel.placement import Placement
 from wflsim.world.channel.radio import Radio, RadioSpec, rate_rule
 from wflsim.world.channel.rates import Floats
 
@@ -84,14 +84,14 @@ class PairFading(Fading):
 
 
 def peer_link(
-    spec: RadioSpec, radio: Radio, place: PlacementSpec, clients: int, seed: int, given: Mapping[int, float] | None
+    spec: RadioSpec, radio: Radio, place: Placement, clients: int, seed: int, given: Mapping[int, float] | None
 ) -> Link:
     """Rates between clients. `given`: constant SNR of each link, by number; None: as the block radio says."""
     channel: Channel
     if given is not None:
         channel = GivenLinks(given)
     elif spec.path_loss is not None:
-        terrain = Terrain(spec.path_loss, Placement(place, seed), spec.carrier, seed)
+        terrain = Terrain(spec.path_loss, place, spec.carrier, seed)
         noise = noise_w(REFERENCE_HZ, spec.downlink.noise_figure, spec.interference_margin)
         channel = TerrainLinks(terrain, spec.power, noise, clients)
     else:

@@ -7,7 +7,8 @@ position at any instant has a closed form: no steps to remember.
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -47,12 +48,19 @@ class PlacementSpec(Spec):
 class Placement:
     """Positions as a function of (seed, client, time), the base station at the origin."""
 
-    def __init__(self, spec: PlacementSpec, seed: int) -> None:
+    def __init__(self, spec: PlacementSpec, seed: int, places: Sequence[int] | None = None) -> None:
+        """`places`: by client, the number of the place where it stands; None: each at the place of its own number."""
         self.speed_m_per_s = spec.speed
         self.min_distance_m = spec.min_distance
         self._radius_m = spec.radius
         self._distances_m = spec.distances
         self._seed = seed
+        self._places = places
+
+    @property
+    def causes(self) -> tuple[Any, ...]:
+        """All that decides where clients are: equal causes, equal positions."""
+        return tuple(vars(self).values())
 
     def position(self, client: int, at_s: Floats) -> tuple[Floats, Floats]:
         """x and y of a client in metres at these instants."""
@@ -77,10 +85,11 @@ class Placement:
 
     def _start(self, client: int) -> tuple[float, float, float]:
         """x and y in metres of a client at the beginning, and its heading in radians."""
-        rng = stream(self._seed, "placement", client)
+        place = client if self._places is None else self._places[client]
+        rng = stream(self._seed, "placement", place)
         share, angle, heading = rng.random(), rng.uniform(0, 2 * math.pi), rng.uniform(0, 2 * math.pi)
         inner, outer = self.min_distance_m**2, self._radius_m**2
         distance_m = math.sqrt(inner + share * (outer - inner))
         if self._distances_m is not None:
-            distance_m = max(self.min_distance_m, self._distances_m[client % len(self._distances_m)])
+            distance_m = max(self.min_distance_m, self._distances_m[place % len(self._distances_m)])
         return distance_m * math.cos(angle), distance_m * math.sin(angle), heading

@@ -34,7 +34,7 @@ from wflsim.world.channel.fading import Fading, FadingSpec, averaged, rice_facto
 from wflsim.world.channel.link import REFERENCE_HZ, Link
 from wflsim.world.channel.loss import LossSpec
 from wflsim.world.channel.path_loss import PathLoss, PathLossSpec
-from wflsim.world.channel.placement import Placement, PlacementSpec
+from wflsim.world.channel.placement import Placement
 from wflsim.world.channel.rates import RateRule, RateSpec, Shannon
 from wflsim.world.channel.traces import TraceChannel, TraceSpec
 
@@ -146,9 +146,7 @@ class RadioSpec(Spec):
 class Radio:
     """The links of both directions, and the power that clients radiate."""
 
-    def __init__(
-        self, spec: RadioSpec, place: PlacementSpec, seed: int, power_w: Sequence[float] | None = None
-    ) -> None:
+    def __init__(self, spec: RadioSpec, place: Placement, seed: int, power_w: Sequence[float] | None = None) -> None:
         """`power_w`: watts that each client radiates; None: those of the spec."""
         self._power_w = list(spec.power if power_w is None else power_w)
         self._power_for_snr = spec.reading == "power_for_snr" and spec.path_loss is None
@@ -179,7 +177,7 @@ class Radio:
             return self._power_w[client % len(self._power_w)]
         return self.radiated_w(client, self.up_hz, 0.0)
 
-    def _channels(self, spec: RadioSpec, place: PlacementSpec, seed: int) -> tuple[Channel, Channel]:
+    def _channels(self, spec: RadioSpec, place: Placement, seed: int) -> tuple[Channel, Channel]:
         """The channels of uplink and downlink, without fading."""
         if spec.path_loss is not None:
             terrain = _terrain(spec.path_loss, place, spec.carrier, seed)
@@ -203,14 +201,14 @@ class Radio:
         return Link(channel, rate_rule(spec), spec.noise_follows_band, spec.patience)
 
 
-def _terrain(model: PathLoss, place: PlacementSpec, carrier_hz: float, seed: int) -> Terrain:
+def _terrain(model: PathLoss, place: Placement, carrier_hz: float, seed: int) -> Terrain:
     """The terrain of a cell, with the gains that it has computed; the latest are kept, because worlds that differ in
     power or band share it."""
-    asked = model, [getattr(place, key) for key in PlacementSpec.model_fields], carrier_hz, seed
+    asked = model, place.causes, carrier_hz, seed
     for known, terrain in list(_TERRAINS):
         if known == asked:
             return terrain
-    terrain = Terrain(model, Placement(place, seed), carrier_hz, seed)
+    terrain = Terrain(model, place, carrier_hz, seed)
     _TERRAINS.append((asked, terrain))
     return terrain
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
 from wflsim.spec import Spec
-from wflsim.units import FlopsPerSecond, Hertz, Joules, Seconds, Share, Watts
+from wflsim.units import FlopsPerSecond, Hertz, Joules, Seconds, Share, Watts, Weight
 from wflsim.world.fleet.availability import AvailabilitySpec
 from wflsim.world.fleet.compute import COMPUTE, ComputeName
 from wflsim.world.fleet.modem import MODEMS, ModemName
@@ -27,8 +27,8 @@ class DeviceSpec(Spec):
     """Named processor whose keys hold where they are not given here; `wflsim list compute` describes each."""
     modem: ModemName = "ideal"
     """Named modem whose keys hold where they are not given here; `wflsim list modem` describes each."""
-    share: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
-    """Weight of this kind of device in a mixture of several."""
+    share: Weight = 1.0
+    """Weight of this kind of device in a mixture of several, as a number or in percent; only proportions count."""
     speed: FlopsPerSecond | None = None
     """Speed that training attains at full clock; null: that of cycles_per_sample."""
     cycles_per_sample: Annotated[float, Field(ge=0, le=1e15)] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from wflsim.errors import ScenarioError
 from wflsim.rng import stream
 from wflsim.world.fleet.availability import OutagesSpec, hours_of
 from wflsim.world.fleet.compute import TRAINING_FLOPS, Processor
+from wflsim.world.fleet.draw import shares_to_counts
 from wflsim.world.fleet.hours import Hours
 from wflsim.world.fleet.modem import Modem
 from wflsim.world.fleet.spec import DeviceSpec
@@ -65,20 +66,71 @@ class Traits:
         return power_w * duration_s + self.modem.transmit_j_per_bit * air_bits
 
 
+class Pooled(NamedTuple):
+    """A device that some client will have."""
+
+    kind: int
+    """Ordinal of its kind in the scenario's list of devices."""
+    processor: Processor
+
+
+def pool_devices(
+    specs: Sequence[DeviceSpec], clients: int, seed: int, flops_per_sample: float, drawn: bool = False
+) -> list[Pooled]:
+    """As many devices as clients, each with its own draw of `spread`.
+
+    Where they are drawn, shares are exact by largest remainder; else kinds take turns in proportion to their shares.
+    """
+    if drawn:
+        counts = shares_to_counts([spec.share for spec in specs], clients)
+        kinds = [kind for kind, count in enumerate(counts) for _ in range(count)]
+    else:
+        kinds = _in_turn([spec.share for spec in specs], clients)
+    return [
+        Pooled(kind, processor_of(specs[kind], flops_per_sample, _slowness(specs[kind], number, seed)))
+        for number, kind in enumerate(kinds)
+    ]
+
+
 def build_fleet(
-    specs: list[DeviceSpec], clients: int, seed: int, flops_per_sample: float, outages: OutagesSpec | None = None
+    specs: Sequence[DeviceSpec],
+    pool: Sequence[Pooled],
+    devices: Sequence[int],
+    seed: int,
+    outages: OutagesSpec | None = None,
 ) -> list[Traits]:
-    """The devices of all clients; kinds are dealt out in turn, in proportion to their shares."""
-    total = sum(spec.share for spec in specs)
-    dealt = [0] * len(specs)
+    """The devices of all clients. `devices`: by client, the number of its device in the pool."""
     fleet = []
-    for client in range(clients):
-        owed = [spec.share / total * (client + 1) - n for spec, n in zip(specs, dealt, strict=True)]
-        kind = owed.index(max(owed))
-        dealt[kind] += 1
-        hours = hours_of(specs[kind].availability, outages, seed, client)
-        fleet.append(_traits(specs[kind], kind, client, seed, flops_per_sample, hours))
+    for client, (kind, processor) in enumerate(pool[number] for number in devices):
+        spec = specs[kind]
+        fleet.append(
+            Traits(
+                kind=kind,
+                processor=processor,
+                modem=modem_of(spec),
+                radiated_w=spec.radiated_power,
+                battery_j=spec.battery,
+                hours=hours_of(spec.availability, outages, seed, client),
+                dropout=spec.dropout,
+            )
+        )
     return fleet
+
+
+def _in_turn(shares: Sequence[float], clients: int) -> list[int]:
+    """Kinds of the first so many devices, dealt out in turn in proportion to their shares."""
+    total, kinds = sum(shares), list[int]()
+    dealt = [0] * len(shares)
+    for number in range(clients):
+        owed = [share / total * (number + 1) - n for share, n in zip(shares, dealt, strict=True)]
+        kinds.append(owed.index(max(owed)))
+        dealt[kinds[-1]] += 1
+    return kinds
+
+
+def _slowness(spec: DeviceSpec, number: int, seed: int) -> float:
+    """Factor by which the device of this number computes more slowly than its kind."""
+    return float(stream(seed, "speed", number).lognormal(0.0, spec.spread)) if spec.spread > 0 else 1.0
 
 
 def radiated_powers_w(fleet: Sequence[Traits], power_w: Sequence[float]) -> list[float]:
@@ -92,22 +144,6 @@ def radiated_powers_w(fleet: Sequence[Traits], power_w: Sequence[float]) -> list
 def paper_transmit_j(radiated_w: Number, paper_bits: Number, rate_bps: Number) -> Number:
     """Joules that the paper's formula charges for an upload: radiated power x paper bits / rate."""
     return radiated_w * paper_bits / rate_bps
-
-
-def _traits(
-    spec: DeviceSpec, kind: int, client: int, seed: int, flops_per_sample: float, hours: Hours | None
-) -> Traits:
-    """The device of one client, with its own draw of `spread`."""
-    slowness = float(stream(seed, "speed", client).lognormal(0.0, spec.spread)) if spec.spread > 0 else 1.0
-    return Traits(
-        kind=kind,
-        processor=processor_of(spec, flops_per_sample, slowness),
-        modem=modem_of(spec),
-        radiated_w=spec.radiated_power,
-        battery_j=spec.battery,
-        hours=hours,
-        dropout=spec.dropout,
-    )
 
 
 def processor_of(spec: DeviceSpec, flops_per_sample: float, slowness: float = 1.0) -> Processor:
