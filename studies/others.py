@@ -25,6 +25,7 @@ from wflsim.files import write
 from wflsim.rng import stream
 from wflsim.scenario import Scenario, load
 from wflsim.world.channel.loss import failure_probability
+from wflsim.world.channel.placement import Placement
 from wflsim.world.channel.radio import Radio
 from wflsim.world.world import World
 
@@ -88,7 +89,7 @@ def wang() -> Iterator[Row]:
 def chen() -> Iterator[Row]:
     """Packet error, time and energy of one upload per client."""
     spec = scenario("chen2021").world
-    world, radio = World(spec, len(CHEN), 0), Radio(spec.radio, spec.cell, 0)
+    world, radio = World(spec, len(CHEN), 0), Radio(spec.radio, Placement(spec.cell, 0), 0)
     world.gather([Order(client, 0, 0, 0, 0, 0, CHEN_BITS, 1, 1, 0) for client in range(len(CHEN))], None)
     legs = world.take_legs()
     for client, ((metres, watts), (error, seconds, energy_mj)) in enumerate(CHEN.items()):

@@ -98,8 +98,8 @@ def test_interference_is_added_to_the_noise_and_follows_the_band(band_hz):
     """P G / (N0 b F M + J b/B), J dealt out in turn; the margin raises the noise alone, and the downlink hears none of it."""
     base = {"power": "10 mW", "bandwidth": "4 MHz", "noise_figure": "3 dB", "path_loss": {"name": "log_distance", "sigma_db": 0, "at_1km_db": 60, "exponent": 2}}
     place = PlacementSpec(radius=2000, distances=[200, 1000])
-    radio = Radio(RadioSpec.model_validate({**base, "interference_margin": "2 dB", "interference": ["0 W", "3e-14 W", "7e-13 W"]}), place, 0)
-    quiet = Radio(RadioSpec.model_validate({**base, "interference_margin": "2 dB"}), place, 0)
+    radio = Radio(RadioSpec.model_validate({**base, "interference_margin": "2 dB", "interference": ["0 W", "3e-14 W", "7e-13 W"]}), Placement(place, 0), 0)
+    quiet = Radio(RadioSpec.model_validate({**base, "interference_margin": "2 dB"}), Placement(place, 0), 0)
     noise_w = 10 ** (-17.4 - 3 + 0.3 + 0.2) * band_hz
     for client, (metres, others_w) in enumerate([(200, 0), (1000, 3e-14), (200, 7e-13), (1000, 0)]):
         assert radio.up.snr(client, band_hz, 0) == pytest.approx(0.01 * metres**-2 / (noise_w + others_w * band_hz / 4e6), rel=1e-12)
