@@ -54,8 +54,7 @@ class World:
         self._aggregation_s = spec.server.aggregation
         self._blind = spec.server.loss_detection == "deadline"
         self._idle_counts = spec.server.idle == "all"
-        roster = call_roster(spec, clients, seed, flops_per_sample, samples)
-        fleet, place, powers_w = roster
+        fleet, place, powers_w = roster = call_roster(spec, clients, seed, flops_per_sample, samples)
         self._fleet_rows = partial(fleet_rows, spec, roster, samples)
         radio = Radio(spec.radio, place, seed, powers_w)
         refuse_power(fleet, spec, radio)
@@ -64,10 +63,9 @@ class World:
         self._links: PeerLinks | None = None
         """Links between the clients; None until a policy without a server needs them."""
         self._cell = Cell(spec.cell, self._env, radio)
+        meters = [Meter(client, traits, self._legs, self._idle_counts) for client, traits in enumerate(fleet)]
         self._devices = [
-            Peer(
-                client, traits, self._env, self._cell, radio, Meter(client, traits, self._legs, self._idle_counts), seed
-            )
+            Peer(client, traits, self._env, self._cell, radio, meters[client], seed)
             for client, traits in enumerate(fleet)
         ]
         self._selection = Selection(spec.server, self._devices, self._cell, radio)
