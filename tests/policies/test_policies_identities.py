@@ -15,6 +15,7 @@ from wflsim.exchange import Gather
 from wflsim.policies.afl import AFL
 from wflsim.policies.drdm import DRDM
 from wflsim.policies.drfa import DRFA
+from wflsim.policies.dual import project
 from wflsim.policies.fedasync import FedAsync
 from wflsim.policies.fedavg import FedAvg, LocalSGD
 from wflsim.policies.fedbuff import FedBuff
@@ -23,7 +24,6 @@ from wflsim.policies.fedprox import FedProx
 from wflsim.policies.lambda_drdm import LambdaDRDM
 from wflsim.policies.scaffold import SCAFFOLD
 from wflsim.policies.scaffpd import SCAFFPD
-from wflsim.policies.simplex import project
 
 ALL = 5
 

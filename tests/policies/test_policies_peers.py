@@ -12,8 +12,7 @@ from wflsim.errors import ScenarioError
 from wflsim.exchange import Met, Outcome
 from wflsim.experiments.plan import Run
 from wflsim.policies.drdsgd import DRDSGD
-from wflsim.policies.dsgd import DSGD
-from wflsim.policies.mixing import metropolis
+from wflsim.policies.dsgd import DSGD, metropolis
 from wflsim.records import trace_from_json, trace_to_json
 from wflsim.scenario.remarks import remarks
 from wflsim.simulation.loop import Instant

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wflsim.exchange import Draw
+from wflsim.policies.dual import project
 from wflsim.policies.sampling import NOTHING, inclusion, pick
-from wflsim.policies.simplex import project
 from wflsim.rng import stream
 
 SCHEMES = ["sequential", "with_replacement", "uniform_weighted", "systematic", "bernoulli"]

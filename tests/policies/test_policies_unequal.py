@@ -13,7 +13,7 @@ from wflsim.policies.fedavg import FedAvg, LocalSGD
 from wflsim.policies.fednova import FedNova
 from wflsim.policies.fedprox import FedProx
 from wflsim.policies.registry import POLICIES, PolicySpec
-from wflsim.policies.work import UnequalWork
+from wflsim.policies.steps import UnequalWork
 from wflsim.simulation.loop import drive
 from wflsim.simulation.stop import Stop, StopSpec
 from wflsim.simulation.training import Training

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from wflsim.exchange import Draw
+from wflsim.policies.dual import project
 from wflsim.policies.sampling import inclusion, pick
-from wflsim.policies.simplex import project
 from wflsim.rng import stream
 
 vectors = st.lists(st.floats(-50, 50), min_size=1, max_size=40).map(np.array)

@@ -15,8 +15,7 @@ import numpy as np
 
 from wflsim.exchange import Ask, Draw, Gather, Me
 from wflsim.policies.base import About, Policy, Rng, Round, Tensor, weighted
-from wflsim.policies.dual import Floor, ModelAndMixture, scaled_losses
-from wflsim.policies.simplex import project
+from wflsim.policies.dual import Floor, ModelAndMixture, project, scaled_losses
 from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, evaluated, step_at
 
 

@@ -11,7 +11,7 @@ so that the nodes minimise (1/N) sum_i exp(f_i / mu), each by weighting its own 
     phi_i = theta_i - (eta / mu) h_i grad l_i(theta_i)       adapt
     theta_i = sum_j W_ij phi_j                               combine, over the neighbours that were heard
 
-The implied lambda is softmax(f_i / mu). W: Metropolis weights (mixing.py). Large mu with eta / mu fixed is
+The implied lambda is softmax(f_i / mu). W: Metropolis weights (dsgd.py). Large mu with eta / mu fixed is
 decentralised SGD. Deviations: l_i / mu is cut at 20 against overflow; tau steps between two exchanges, by default 1.
 Not verified: the paper's own settings (mu = 6 is what a public reimplementation uses; theory wants mu > 1).
 """

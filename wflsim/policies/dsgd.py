@@ -4,7 +4,11 @@ Decentralized Parallel Stochastic Gradient Descent", NeurIPS 2017, arXiv:1705.09
     phi_i = theta_i - eta grad f_i(theta_i)                  (the printed algorithm mixes theta_i, then subtracts)
     theta_i = sum_j W_ij phi_j                               over the neighbours j that were heard, and i itself
 
-There is no server: every node has a model of its own and is evaluated with it. W: Metropolis weights (mixing.py).
+There is no server: every node has a model of its own and is evaluated with it. W: Metropolis
+weights, W_ij = 1 / (1 + max(degree_i, degree_j)) for neighbours, W_ii = 1 - sum_j W_ij: symmetric, and its rows and
+columns sum to 1 (doubly stochastic), so that mixing leaves the mean over the nodes where it is. A lost link gives its
+weight back to the receiver. If both directions count or neither, W stays doubly stochastic; if only one was lost, its
+rows still sum to 1 but its columns do not, and mixing moves the mean.
 Deviations: tau steps between two exchanges, by default 1 as printed; the gradient step before the mixing, so that it
 differs from DR-DSGD in nothing but the weight of the gradient.
 """
@@ -16,9 +20,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from wflsim.exchange import Ask, Gossip, Me
-from wflsim.policies.base import About, Count, Policy, Rng, Round, Step, Tensor
-from wflsim.policies.mixing import combine
+import numpy as np
+
+from wflsim.exchange import Ask, Gossip, Me, Met
+from wflsim.policies.base import About, Count, Policy, Rng, Round, Step, Tensor, Vector
 
 
 @dataclass(frozen=True)
@@ -59,3 +64,25 @@ class DSGD(Policy):
         for _ in range(self.tau):
             me.descend(phi, self.eta)
         return {"phi": phi}
+
+
+def metropolis(met: Met, nodes: int) -> Vector:
+    """[N, N] weights of this exchange: row i holds what node i takes of each node."""
+    degree = np.bincount([sender for sender, _ in met.edges], minlength=nodes)
+    W = np.zeros((nodes, nodes))
+    for j, i in met.heard:
+        W[i, j] = 1 / (1 + max(degree[i], degree[j]))
+    np.fill_diagonal(W, 1 - W.sum(axis=1))
+    return W
+
+
+def combine(theta: Tensor, met: Met, name: str) -> Tensor:
+    """New models theta_i = sum_j W_ij phi_j, phi_j = what node j sent under this name; [N, P].
+
+    A node that did not finish computing keeps its model.
+    """
+    phi = theta.clone()
+    for node, reply in met.sent.items():
+        phi[node] = reply[name]
+    W = theta.new_tensor(metropolis(met, len(theta)))
+    return W @ phi

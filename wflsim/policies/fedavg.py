@@ -18,7 +18,7 @@ from typing import Literal
 from wflsim.exchange import Allot, Ask, Draw, Gather, Me, Reply, Weights
 from wflsim.policies.base import About, ModelAndCounts, Rng, Round, Step, Tensor, average_models, received
 from wflsim.policies.sampling import shares
-from wflsim.policies.work import UnequalWork
+from wflsim.policies.steps import UnequalWork
 
 
 class FedAvg(UnequalWork):

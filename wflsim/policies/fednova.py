@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 from wflsim.exchange import Allot, Ask, Draw, Gather, Me
 from wflsim.policies.base import About, Coefficient, ModelAndCounts, Rng, Round, Step, Tensor, weighted
 from wflsim.policies.sampling import shares
-from wflsim.policies.work import UnequalWork
+from wflsim.policies.steps import UnequalWork
 
 
 class FedNova(UnequalWork):

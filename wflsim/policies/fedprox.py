@@ -16,7 +16,7 @@ from typing import Literal
 from wflsim.exchange import Allot, Ask, Draw, Gather, Me
 from wflsim.policies.base import About, Coefficient, ModelAndCounts, Rng, Round, Step, Tensor, average_models, received
 from wflsim.policies.sampling import shares
-from wflsim.policies.work import UnequalWork
+from wflsim.policies.steps import UnequalWork
 
 
 class FedProx(UnequalWork):

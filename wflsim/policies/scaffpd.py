@@ -19,8 +19,7 @@ import numpy as np
 
 from wflsim.exchange import Ask, Draw, Gather, Me
 from wflsim.policies.base import About, Coefficient, Policy, Rng, Round, Step, Tensor, Vector, weighted
-from wflsim.policies.dual import ModelAndMixture
-from wflsim.policies.simplex import project
+from wflsim.policies.dual import ModelAndMixture, project
 from wflsim.policies.steps import DecayingCoefficient, DecayingStep, Evaluated, evaluated, step_at
 
 
