@@ -14,7 +14,7 @@ from wflsim.analysis.intervals import Interval
 from wflsim.analysis.ranking import ranked, scores, surest_then_cheapest
 from wflsim.analysis.tables import Results, run_facts
 from wflsim.errors import StoreError
-from wflsim.results.writing import Tables
+from wflsim.results.rows import Tables
 
 
 @pytest.mark.parametrize(("value", "text"), [

@@ -9,7 +9,7 @@ import sys
 from small_scenarios import REGIMES, SMALL, TUNED, small_drdm
 
 from wflsim.cli.forecast import forecast_run, forecast_tune, words
-from wflsim.cli.rehearsal import Stage
+from wflsim.cli.preview import Stage
 from wflsim.experiments.sweep import run_sweep
 from wflsim.results.store import Store
 from wflsim.scenario import build

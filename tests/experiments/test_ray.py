@@ -109,7 +109,7 @@ def rows(folder):
 KILLER_OF_A_RUN = """
 import os, signal
 from pathlib import Path
-from wflsim.results.writing import Tables
+from wflsim.results.rows import Tables
 append = Tables.append
 def fatal(self, finished):
     mark = Path({mark!r})

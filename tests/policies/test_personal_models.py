@@ -23,7 +23,7 @@ from test_unequal_steps import KINDS
 from test_unequal_steps import learner as unequal_learner
 
 import wflsim
-from wflsim.cli.rehearsal import Stage
+from wflsim.cli.preview import Stage
 from wflsim.errors import ScenarioError
 from wflsim.exchange import Ask
 from wflsim.learning import learner as learning

@@ -14,7 +14,7 @@ from wflsim.experiments.plan import Run
 from wflsim.policies.drdsgd import DRDSGD
 from wflsim.policies.dsgd import DSGD, metropolis
 from wflsim.records import trace_from_json, trace_to_json
-from wflsim.scenario.remarks import remarks
+from wflsim.scenario.schema import remarks
 from wflsim.simulation.loop import Instant
 from wflsim.world.access.graph import both_ways, ring, torus
 

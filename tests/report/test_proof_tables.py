@@ -20,8 +20,7 @@ from scipy import stats
 from wflsim.analysis.answer import answer
 from wflsim.analysis.joining import Part, join
 from wflsim.analysis.tables import FACTS, Results
-from wflsim.cli.comparison import lines_table, pairs_table
-from wflsim.cli.show import summary_table
+from wflsim.cli.show import lines_table, pairs_table, summary_table
 from wflsim.report.compose import compose, gather
 from wflsim.report.page import render
 

@@ -10,7 +10,7 @@ from small_scenarios import small
 import wflsim
 from wflsim.report.charts import peers
 from wflsim.report.compose import compose, gather
-from wflsim.report.figures.peers import peer_figures
+from wflsim.report.figures.clients import peer_figures
 
 
 @pytest.fixture(scope="module")

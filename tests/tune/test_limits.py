@@ -9,8 +9,8 @@ from small_scenarios import small_drdm
 from wflsim.errors import ScenarioError
 from wflsim.scenario.blocks import SubjectTo, TauRange
 from wflsim.tune.choice import Runs, choose_from
+from wflsim.tune.costs import Limits
 from wflsim.tune.growth import UNMET, explore
-from wflsim.tune.limits import Limits
 from wflsim.tune.search import Progress
 from wflsim.tune.study import study
 from wflsim.tune.words import answer

@@ -13,8 +13,8 @@ from scipy.optimize import minimize
 from wflsim.errors import ScenarioError
 from wflsim.exchange import Order
 from wflsim.world.access.makespan import Upload, split_band
+from wflsim.world.access.medium import Turns
 from wflsim.world.access.ofdma import EqualShare, NoisyShare
-from wflsim.world.access.tdma import Turns
 from wflsim.world.channel.channel import ConstantChannel
 from wflsim.world.channel.link import Link
 from wflsim.world.channel.rates import Cqi, Shannon

@@ -1,9 +1,13 @@
-"""Rows -> tables: what a finished (or half-finished) run folder says, with intervals. Reads files only, no torch."""
+"""Rows -> tables: what a finished (or half-finished) run folder says, with intervals. Reads files only, no torch.
+
+`Folder` reads what is there, whole, half-finished or damaged: reports are made from it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -192,3 +196,15 @@ class Results(FolderReader):
 
     def __repr__(self) -> str:
         return f"Results({str(self.folder)!r})\n{self.summary.to_string(index=False, float_format='{:.4g}'.format)}"
+
+
+WORLD = ("policy", "seed", "failed_orders", "failures", "dead_clients", "lifetime_rounds")
+
+
+class Folder(Results):
+    """A result folder of any kind, read as far as it goes. `missing` says in sentences what was not there."""
+
+    def __init__(self, folder: str | Path) -> None:
+        super().__init__(folder, strict=False)
+        self.world = pd.DataFrame(columns=list(WORLD))
+        """Failed orders and dead batteries of each run; filled in by whoever reads the legs."""

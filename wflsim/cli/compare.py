@@ -17,8 +17,8 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print lines and paired differences as JSON.")] = False,
 ) -> None:
     """Put result folders side by side: policies x regimes, and paired differences on common seeds."""
-    from wflsim.cli.comparison import show
     from wflsim.cli.report import leave_report
+    from wflsim.cli.show import show
     from wflsim.experiments.compare import compare as join
 
     comparison = join(folders)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wflsim.analysis.formats import duration
-from wflsim.cli.rehearsal import Rehearsed, Stage, evenly
+from wflsim.cli.preview import Rehearsed, Stage, evenly
 from wflsim.experiments.plan import Run, plan, why_live
 from wflsim.experiments.regimes import regimes
 from wflsim.results.digest import learning_digest

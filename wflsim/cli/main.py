@@ -12,10 +12,18 @@ from rich.console import Console
 
 from wflsim.cli.check import check
 from wflsim.cli.compare import compare
-from wflsim.cli.interrupt import interruptible
 from wflsim.cli.list import list_
 from wflsim.cli.new import new
-from wflsim.cli.options import DataDir, FormerEngine, Overrides, PoolName, ScenarioFile, check_pool, use_data
+from wflsim.cli.options import (
+    DataDir,
+    FormerEngine,
+    Overrides,
+    PoolName,
+    ScenarioFile,
+    check_pool,
+    interruptible,
+    use_data,
+)
 from wflsim.cli.report import leave_report, report
 from wflsim.cli.tune import tune
 from wflsim.errors import ScenarioError, WflsimError
@@ -71,7 +79,7 @@ def run(  # one parameter for each argument and option
     from wflsim.experiments.run import run as run_scenario
     from wflsim.results.store import Store
     from wflsim.scenario import load, slug
-    from wflsim.scenario.remarks import remarks
+    from wflsim.scenario.schema import remarks
 
     loaded = load(scenario, [*(overrides or []), *([f"seeds={seeds}"] if seeds else [])])
     folder = out_dir or RUNS / slug(loaded.name)

@@ -1,12 +1,15 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, and what Ctrl-C does in all of them."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from wflsim.errors import ScenarioError
 
@@ -41,3 +44,14 @@ def use_data(folder: Path | None) -> None:
     if not folder.is_dir():
         raise ScenarioError(f"--data-dir: {folder} is not a directory")
     os.environ["WFLSIM_DATA"] = str(folder.resolve())
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C leaves a valid folder and exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        words = "interrupted; the same command goes on from where it was"
+        Console(stderr=True).print(words, markup=False, highlight=False)
+        raise typer.Exit(130) from None

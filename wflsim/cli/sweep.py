@@ -46,7 +46,7 @@ def sweep(
         records = json.loads(results.summary.to_json(orient="records", double_precision=15))
         sys.stdout.write(json.dumps({"folder": str(folder), "keys": results.keys, "summary": records}) + "\n")
     else:
-        from wflsim.cli.comparison import show
+        from wflsim.cli.show import show
         from wflsim.experiments.compare import compare
 
         show(console, compare([folder]))

@@ -10,8 +10,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from wflsim.cli.interrupt import interruptible
-from wflsim.cli.options import DataDir, FormerEngine, Overrides, PoolName, ScenarioFile, check_pool, use_data
+from wflsim.cli.options import (
+    DataDir,
+    FormerEngine,
+    Overrides,
+    PoolName,
+    ScenarioFile,
+    check_pool,
+    interruptible,
+    use_data,
+)
 
 TAU = "Candidates, e.g. 5,10,20; a range that is searched, e.g. '{least: 1, most: 200}'; or auto, the default."
 
@@ -36,7 +44,7 @@ def tune(  # one parameter for each argument and option
     from wflsim.cli.report import leave_report
     from wflsim.experiments.run import RUNS
     from wflsim.scenario import load, slug
-    from wflsim.scenario.remarks import remarks
+    from wflsim.scenario.schema import remarks
 
     check_pool(pool, engine)
     given = {"stop.target.accuracy": target, "stop.target.metric": metric, "tune.objective": objective}

@@ -18,9 +18,8 @@ from wflsim.experiments.plan import Run, world_of
 from wflsim.files import Damaged, Mark, locked, write
 from wflsim.records import FLEET, TRACE, FinishedRound, RoundRow, fleet_text, read_trace
 from wflsim.results.folders import Standing, ended, leave_status, made_by, partition_name
-from wflsim.results.rows import read_partition
+from wflsim.results.rows import Tables, read_partition
 from wflsim.results.store import Store
-from wflsim.results.writing import Tables
 from wflsim.simulation import checkpoint
 from wflsim.simulation.checkpoint import Checkpoint
 from wflsim.simulation.loop import Sink, drive

@@ -10,12 +10,12 @@ from typing import TypeVar
 import pandas as pd
 
 from wflsim.analysis.joining import Comparison, Part, identified, join
+from wflsim.analysis.tables import Folder
 from wflsim.errors import StoreError
 from wflsim.report.charts import accuracy, clients, devices, peers, regimes, tuning
 from wflsim.report.charts.chart import Chart
 from wflsim.report.page import Headline, Page, Section, crumbs, source
 from wflsim.report.series import Series, series_of, short_names
-from wflsim.report.source import Folder
 from wflsim.report.story import Story, story, within_budget
 from wflsim.report.sweep import Sweep, read_sweep, sweep_opening, sweep_warnings
 from wflsim.report.tabular import Table, comparison, pairs, sweep_table, tune_table

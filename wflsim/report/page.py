@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from wflsim.analysis.tables import Folder
 from wflsim.report.charts.chart import Chart, to_json
-from wflsim.report.source import Folder
 from wflsim.report.tabular import Entry, Table
 from wflsim.report.wording import Fact, Opening
 

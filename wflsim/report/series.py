@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from wflsim.analysis.tables import cumulated, hit
-from wflsim.report.source import Folder
+from wflsim.analysis.tables import Folder, cumulated, hit
 from wflsim.report.style import Style, style
 
 Floats = NDArray[np.float64]

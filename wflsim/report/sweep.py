@@ -10,8 +10,7 @@ from wflsim.analysis.answer import goal_text
 from wflsim.analysis.formats import joules
 from wflsim.analysis.ranking import against_best, ranked, records_of, winners
 from wflsim.analysis.regimes import name_of, short_key
-from wflsim.analysis.tables import COSTS, FACTS, over_seeds
-from wflsim.report.source import Folder
+from wflsim.analysis.tables import COSTS, FACTS, Folder, over_seeds
 from wflsim.report.wording import ANECDOTE, Fact, Opening
 from wflsim.results.folders import runs_table
 from wflsim.results.rows import HUGE

@@ -12,7 +12,7 @@ from wflsim.analysis.answer import goal_text
 from wflsim.analysis.formats import between, cost_text, percent
 from wflsim.analysis.ranking import ranked_choices, winners
 from wflsim.analysis.regimes import name_of, nearest
-from wflsim.report.source import Folder
+from wflsim.analysis.tables import Folder
 from wflsim.report.sweep import keys_of, numbers
 from wflsim.report.wording import Fact, Opening
 

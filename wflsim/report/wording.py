@@ -11,8 +11,8 @@ import numpy as np
 from wflsim.analysis.answer import answer, notes
 from wflsim.analysis.formats import duration, interval, is_bound, joules, percent, whole
 from wflsim.analysis.ranking import pair, ranked
+from wflsim.analysis.tables import Folder
 from wflsim.report.series import Series
-from wflsim.report.source import Folder
 
 ANECDOTE = "How sure: one seed is an anecdote. Run several to get intervals."
 MANY = 12

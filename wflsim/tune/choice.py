@@ -16,8 +16,8 @@ import numpy as np
 from wflsim.analysis.ranking import scores
 from wflsim.analysis.tables import Interval
 from wflsim.tune.chance import Flags, Floats, chances, on_unseen_seeds
+from wflsim.tune.costs import Kept, Limits, kept
 from wflsim.tune.fit import Curve, curve
-from wflsim.tune.limits import Kept, Limits, kept
 
 NO_LIMITS = Limits()
 SLACK = 0.05

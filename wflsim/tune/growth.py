@@ -15,8 +15,8 @@ import numpy as np
 
 from wflsim.scenario.blocks import TauRange
 from wflsim.tune.choice import NO_LIMITS, SLACK, Runs, fitted_to, leader
+from wflsim.tune.costs import Kept, Limits
 from wflsim.tune.fit import Curve, Floats
-from wflsim.tune.limits import Kept, Limits
 from wflsim.tune.search import Candidates, runs_of, search
 
 RUNGS = (1, 2, 3, 5)

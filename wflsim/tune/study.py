@@ -18,9 +18,9 @@ from wflsim.results.store import Store
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TauRange, TuneSpec
 from wflsim.tune.choice import SLACK, choose_from
+from wflsim.tune.costs import Limits
 from wflsim.tune.curves import Trained
 from wflsim.tune.growth import Explored, explore
-from wflsim.tune.limits import Limits
 from wflsim.tune.live import Lived, live_runs
 from wflsim.tune.question import Line, Question, Say, Study, candidate_taus, refuse_learning_keys
 from wflsim.tune.search import Candidates, runs_of, search

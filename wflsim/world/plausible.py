@@ -2,20 +2,25 @@
 
 A remark is no refusal: who means the value accepts the remark by its name (`accept: [bandwidth]`). The ranges are those
 of standards and data sheets as far as they were found; [M] marks those from memory.
+A radiated power above that of a modem is refused, whatever key it comes from (`too_strong`, `refuse_power`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
+from wflsim.errors import ScenarioError
 from wflsim.spec import choices
+from wflsim.units import ratio_to_db
+from wflsim.world.channel.radio import Radio
 from wflsim.world.fleet.spec import DeviceSpec
-from wflsim.world.fleet.traits import modem_of, processor_of
+from wflsim.world.fleet.traits import Traits, modem_of, processor_of
 
 if TYPE_CHECKING:
     from wflsim.world.spec import WorldSpec
+
 
 Remark = Annotated[
     Literal[
@@ -137,3 +142,41 @@ def _battery(kind: DeviceSpec, block: str) -> Iterator[Finding]:
     if life_s < 3600:
         usual = "usual is more than an hour (compute_idle_power, sleep_power)"
         yield Finding("battery_life", f"{block}.battery lasts {life_s:.3g} s of doing nothing, {usual}")
+
+
+def too_strong(spec: WorldSpec) -> list[str]:
+    """A sentence for every kind of device whose modem can radiate none of the powers that the scenario names."""
+    found = []
+    for number, kind in enumerate(spec.devices):
+        power_w = min(spec.radio.power) if kind.radiated_power is None else kind.radiated_power
+        if spec.radio.reading != "power_for_snr" and not modem_of(kind).can_radiate(power_w):
+            found.append(_sentence(spec, number, power_w, ""))
+    return found
+
+
+def refuse_power(fleet: Sequence[Traits], spec: WorldSpec, radio: Radio) -> None:
+    """Raise a ScenarioError if a client would radiate more than its modem can. Under power control it radiates at most
+    what the scenario gives it, so that is compared."""
+    for client, traits in enumerate(fleet):
+        power_w = radio.most_w(client)
+        if not traits.modem.can_radiate(power_w):
+            raise ScenarioError(_sentence(spec, traits.kind, power_w, f" of client {client}"))
+
+
+def _sentence(spec: WorldSpec, kind: int, power_w: float, whose: str) -> str:
+    """Why a radiated power is refused, and what to do."""
+    device: DeviceSpec = spec.devices[kind]
+    block = "devices" if len(spec.devices) == 1 else f"devices.{kind}"
+    key = f"{block}.radiated_power" if device.radiated_power is not None else "radio.power"
+    if device.radiated_power is None and spec.radio.reading == "power_for_snr":
+        key = "radio.snr (reading power_for_snr)"
+    most_w = device.max_power or 0.0
+    return (
+        f"{key} asks for {_dbm(power_w)} ({power_w:.3g} W), but the modem{whose} ({device.modem}) radiates at most "
+        f"{_dbm(most_w)} ({block}.max_power): lower it, give this kind of device a radiated_power of its own, or "
+        f"choose another modem"
+    )
+
+
+def _dbm(power_w: float) -> str:
+    return f"{ratio_to_db(power_w / 1e-3):.4g} dBm"

@@ -21,8 +21,7 @@ from wflsim.world.fleet.draw import FleetSpec
 from wflsim.world.fleet.hours_files import FileHours, summary
 from wflsim.world.fleet.spec import DeviceSpec
 from wflsim.world.idle_keys import Facts, contradictions, idle_keys
-from wflsim.world.plausible import Remark, implausible
-from wflsim.world.power import too_strong
+from wflsim.world.plausible import Remark, implausible, too_strong
 from wflsim.world.server import ServerSpec
 
 

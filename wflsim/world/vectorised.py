@@ -21,7 +21,7 @@ from wflsim.world.channel.rates import Floats
 from wflsim.world.fleet.compute import REFERENCE_FLOPS
 from wflsim.world.fleet.roster import call_roster
 from wflsim.world.fleet.traits import Traits
-from wflsim.world.power import refuse_power
+from wflsim.world.plausible import refuse_power
 from wflsim.world.spec import WorldSpec, influences
 from wflsim.world.trace_arrays import NOBODY, TraceArrays
 from wflsim.world.vectorised_legs import (

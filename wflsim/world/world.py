@@ -26,7 +26,7 @@ from wflsim.world.fleet.meter import Meter
 from wflsim.world.fleet.peer import Peer
 from wflsim.world.fleet.roster import call_roster, fleet_rows
 from wflsim.world.gossip import Meeting
-from wflsim.world.power import refuse_power
+from wflsim.world.plausible import refuse_power
 from wflsim.world.selection import Selection
 from wflsim.world.server import NO_STEP, Phase
 from wflsim.world.spec import WorldSpec, graph_of, influences

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from wflsim.errors import StoreError
 from wflsim.report.compose import Material
-from wflsim.report.figures.clients import client_figures
-from wflsim.report.figures.peers import peer_figures
+from wflsim.report.figures.clients import client_figures, peer_figures
 from wflsim.report.figures.regimes import regime_figures
 from wflsim.report.figures.runs import run_figures
 from wflsim.report.page import ASSETS

@@ -10,9 +10,8 @@ import simpy
 from wflsim.errors import ScenarioError
 from wflsim.spec import choices
 from wflsim.world.access.makespan import Expected, Planned
-from wflsim.world.access.medium import Dedicated, Flow, Medium
+from wflsim.world.access.medium import Dedicated, Flow, Medium, Turns
 from wflsim.world.access.ofdma import EqualShare, NoisyShare
-from wflsim.world.access.tdma import Turns
 from wflsim.world.channel.link import Link
 from wflsim.world.channel.placement import PlacementSpec
 from wflsim.world.channel.radio import Radio
