@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from studies import readme_answer, reports_page
+from studies import evidence, readme_answer, reports_page
 from studies.policies import claims, minimax
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,6 +69,23 @@ def test_the_validated_tests_exist():
             apart = abs(row["found"] / row["expected"] - 1) if row["relative"] else abs(row["found"])
             assert row["deviation"] == pytest.approx(apart, rel=0.06), name
     assert len(table) > 250
+
+
+@pytest.mark.parametrize("claim", evidence.CLAIMS, ids=lambda claim: claim.says)
+def test_every_claim_names_a_test_a_result_and_a_command_that_exist(claim):
+    """And its figure is a sentence with a number from committed results: without them there is none."""
+    file, test = claim.held_by.split("::")
+    assert re.search(rf"^def {test}\(", (ROOT / file).read_text(), flags=re.MULTILINE)
+    assert (REPORTS / claim.results).exists()
+    for part in claim.command.split("; "):
+        where = re.search(r"-m (studies[\w.]+)|(benchmarks/\w+\.py|tests/[\w/]+\.py)|(make paper)", part)
+        assert where, part
+        assert where[3] or (ROOT / (where[2] or f"{where[1].replace('.', '/')}.py")).exists()
+    assert re.search(r"\d", claim.figure())
+
+
+def test_the_claims_are_those_that_a_reader_may_doubt():
+    assert {claim.about for claim in evidence.CLAIMS} >= {"physics", "policies", "energy", "tuning", "replay", "speed", "scale", "the paper"}
 
 
 def test_the_page_of_claims_follows_from_its_rows():
