@@ -16,8 +16,7 @@ from time import perf_counter
 
 from wflsim.experiments.cached import CachedTraining
 from wflsim.experiments.keepers import costs_of
-from wflsim.experiments.plan import Run, plan
-from wflsim.experiments.regimes import regimes
+from wflsim.experiments.plan import Run, plan, regimes
 from wflsim.results.store import Store
 from wflsim.scenario import Scenario, build
 from wflsim.scenario.source import parse

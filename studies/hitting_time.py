@@ -21,10 +21,9 @@ import wflsim
 from studies import leave
 from wflsim.experiments.cached import CachedTraining
 from wflsim.experiments.plan import Run
-from wflsim.learning.metrics import metrics
 from wflsim.results.store import Store
 from wflsim.rng import stream
-from wflsim.target import reached_in
+from wflsim.target import metrics, reached_in
 
 ROOT = Path(__file__).parent.parent
 OUT = ROOT / "reports/statistics"

@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from wflsim.experiments.cached import CachedTraining
-from wflsim.experiments.plan import Run
-from wflsim.experiments.regimes import regimes
+from wflsim.experiments.plan import Run, regimes
 from wflsim.files import write
-from wflsim.learning.metrics import metrics
 from wflsim.results.store import Store
 from wflsim.scenario import Scenario, load
+from wflsim.target import metrics
 from wflsim.tune.curves import UNLIMITED
 
 ROOT = Path(__file__).resolve().parents[2]

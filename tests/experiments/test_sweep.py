@@ -23,9 +23,8 @@ from wflsim.experiments import keepers
 from wflsim.experiments.compare import compare
 from wflsim.experiments.compute import compute_group
 from wflsim.experiments.keepers import InStore
-from wflsim.experiments.plan import plan
+from wflsim.experiments.plan import plan, regimes
 from wflsim.experiments.pool import Died, Processes, ThisProcess
-from wflsim.experiments.regimes import regimes
 from wflsim.experiments.sweep import run_sweep
 from wflsim.results.store import Store
 from wflsim.scenario import build, dump, load

@@ -10,10 +10,10 @@ from wflsim.learning.build import build
 from wflsim.learning.data.partition import divide
 from wflsim.learning.data.sets import DigitsSpec, load
 from wflsim.learning.data.zipf import ZipfDirichletSpec
-from wflsim.learning.metrics import metrics, worst_by_chance
 from wflsim.learning.samples import Batches
 from wflsim.learning.specs import LinearSpec, MlpSpec, TrainSpec
 from wflsim.rng import stream
+from wflsim.target import metrics, worst_by_chance
 
 DIGITS = DigitsSpec(name="digits")
 MODELS = {"linear": LinearSpec(name="linear"), "mlp": MlpSpec(name="mlp", hidden=(16, 12))}

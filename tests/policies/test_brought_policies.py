@@ -19,8 +19,7 @@ from wflsim.door import recorded
 from wflsim.errors import PolicyError, ScenarioError, StoreError
 from wflsim.experiments.compare import compare
 from wflsim.experiments.keepers import InFolder
-from wflsim.experiments.plan import plan
-from wflsim.experiments.regimes import regimes
+from wflsim.experiments.plan import plan, regimes
 from wflsim.experiments.run import run
 from wflsim.experiments.sweep import run_sweep
 from wflsim.policies.base import About

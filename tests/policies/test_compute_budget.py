@@ -10,8 +10,7 @@ from quadratics import Kept, problem, run
 from rigs import live
 
 from wflsim.errors import ScenarioError
-from wflsim.experiments.plan import plan
-from wflsim.experiments.regimes import regimes
+from wflsim.experiments.plan import plan, regimes
 from wflsim.experiments.run import run as run_scenario
 from wflsim.policies.fedavg import FedAvg
 from wflsim.policies.fednova import FedNova

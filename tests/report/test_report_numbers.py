@@ -217,7 +217,7 @@ def test_tables_for_papers(folder, tmp_path):
 
 
 def test_noise_floor_stands_beside_the_worst_accuracy(folder, page):
-    from wflsim.learning.metrics import worst_by_chance
+    from wflsim.target import worst_by_chance
 
     cells = dict(zip(page.tables[0].names, page.tables[0].rows[0], strict=True))
     counts = pd.read_csv(folder / "partition-seed-0.csv").groupby("client")["test_samples"].sum().tolist()

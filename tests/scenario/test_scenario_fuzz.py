@@ -15,7 +15,7 @@ from jargon import JARGON
 import wflsim
 from wflsim.cli import main
 from wflsim.errors import ScenarioError
-from wflsim.experiments.regimes import regimes
+from wflsim.experiments.plan import regimes
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((ROOT / "scenarios").rglob("*.yaml"))

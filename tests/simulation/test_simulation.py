@@ -15,7 +15,6 @@ from rigs import CLIENTS, Rows, learner, world
 
 from wflsim.experiments.cached import CachedTraining
 from wflsim.experiments.plan import Run
-from wflsim.learning.metrics import metrics
 from wflsim.policies.fedavg import FedAvg
 from wflsim.records import RoundRow
 from wflsim.results.folders import status
@@ -25,6 +24,7 @@ from wflsim.scenario.source import parse
 from wflsim.simulation.loop import Instant, drive
 from wflsim.simulation.stop import Stop, StopSpec
 from wflsim.simulation.training import Training
+from wflsim.target import metrics
 
 SMALL = small_scenarios.SMALL.replace("  - {name: fedavg, m: 4, tau: 3, eta: 0.1}\n", "")
 """DRDM alone."""

@@ -11,7 +11,7 @@ from rich.console import Console
 from row_facts import interval, numbers
 
 from wflsim.cli.tau_map import HOLLOW, tau_map
-from wflsim.experiments.regimes import Regime
+from wflsim.experiments.plan import Regime
 from wflsim.scenario.blocks import CostSpec, KnobsSpec, TuneSpec
 from wflsim.simulation.stop import Target
 from wflsim.tune.choice import choose

@@ -258,7 +258,7 @@ def test_the_page_begins_with_the_policy_that_won(tmp_path):
 def test_progress_without_a_terminal_is_a_line_with_the_time_left():
     """After 30 s and 40 of 160 rounds 90 s are left; before the first round nothing is claimed."""
     from wflsim.cli.progress import PlainLines
-    from wflsim.experiments.watching import Tick
+    from wflsim.experiments.compute import Tick
 
     now, said = [0.0], []
     lines = PlainLines(said.append, lambda: now[0])

@@ -14,7 +14,7 @@ from wflsim.analysis.formats import interval, joules, percent, whole
 from wflsim.analysis.noise import unequal_noise
 from wflsim.analysis.ranking import pair, ranked
 from wflsim.analysis.tables import Interval, Results
-from wflsim.learning.metrics import worst_by_chance
+from wflsim.target import worst_by_chance
 
 
 def answer(results: Results) -> str:

@@ -48,7 +48,7 @@ def _load(
     files: list[Path], overrides: list[str], findings: list[WflsimError]
 ) -> dict[Path, tuple[Scenario, int]]:
     """The valid scenarios among these files, each with its number of regimes; what is wrong goes to `findings`."""
-    from wflsim.experiments.regimes import regimes
+    from wflsim.experiments.plan import regimes
     from wflsim.scenario import load
 
     loaded = {}

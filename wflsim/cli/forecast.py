@@ -13,8 +13,7 @@ import numpy as np
 
 from wflsim.analysis.formats import duration
 from wflsim.cli.preview import Rehearsed, Stage, evenly
-from wflsim.experiments.plan import Run, plan, why_live
-from wflsim.experiments.regimes import regimes
+from wflsim.experiments.plan import Run, plan, regimes, why_live
 from wflsim.results.digest import learning_digest
 from wflsim.results.store import Store
 from wflsim.scenario import Scenario

@@ -20,7 +20,7 @@ from rich.progress import (
 from rich.table import Column
 
 from wflsim.analysis.formats import duration, si
-from wflsim.experiments.watching import POLL_S, Tick, Watch, repeating
+from wflsim.experiments.compute import POLL_S, Tick, Watch, repeating
 from wflsim.records import RoundRow
 from wflsim.results.folders import ENDED, status
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from rich.console import Console
 
 from wflsim.cli.progress import shown
+from wflsim.experiments.compute import watching_runs
 from wflsim.experiments.plan import Run
 from wflsim.experiments.sweep import run_sweep
-from wflsim.experiments.watching import watching_runs
 from wflsim.results.store import Store
 from wflsim.scenario import Scenario
 

@@ -12,7 +12,7 @@ from wflsim.analysis.joining import Comparison, Part, identified, join
 from wflsim.analysis.tables import FACTS, Results
 from wflsim.door import recorded
 from wflsim.errors import StoreError
-from wflsim.experiments.regimes import regimes
+from wflsim.experiments.plan import regimes
 from wflsim.results.folders import ENDED, SCENARIO, about, runs_table
 from wflsim.scenario import Scenario, load
 

@@ -1,14 +1,16 @@
 """Computing a plan: runs that share one training are computed together, in a pool, each failure tried once more.
 
 Where a finished run is kept decides what is computed of it. `InFolder` keeps all its rows in a folder of its own
-(`wflsim run`), `InStore` keeps a record of its costs in the store (sweeps and tuning).
+(`wflsim run`), `InStore` keeps a record of its costs in the store (sweeps and tuning). `watching_runs` tells
+now and then how far a long computation is.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from wflsim.errors import WflsimError
@@ -16,6 +18,58 @@ from wflsim.experiments.cached import CachedTraining
 from wflsim.experiments.plan import Run
 from wflsim.experiments.pool import in_words, open_pool, persist
 from wflsim.results.store import Store
+
+POLL_S = 0.5
+"""Seconds between two counts of what is finished."""
+
+
+class Tick(NamedTuple):
+    """How far a computation is."""
+
+    doing: str
+    """What is under way, in a few words."""
+    done: int
+    at_most: int
+    """`done` when everything is finished, unless a target or early stopping ends it sooner."""
+    unit: str
+    """What is counted: rounds or runs."""
+
+
+Watch = Callable[[Tick], None]
+
+
+@contextmanager
+def repeating(call: Callable[[], None], every_s: float = POLL_S) -> Iterator[None]:
+    """Call a function every so many seconds, in a thread of its own, until the block ends."""
+    over = threading.Event()
+
+    def repeat() -> None:
+        while not over.wait(every_s):
+            call()
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def watching_runs(doing: str, digests: Sequence[str], store: Store, watch: Watch) -> Iterator[None]:
+    """Tell `watch` how many of these runs are in the store, by whomever they were computed, until the block ends."""
+    total = len(set(digests))
+    missing = set(digests)
+
+    def tell() -> None:
+        nonlocal missing
+        missing = {digest for digest in missing if not store.has_record(digest)}
+        watch(Tick(doing, total - len(missing), total, "runs"))
+
+    tell()
+    with repeating(tell):
+        yield
 
 
 class Keeper(Protocol):

@@ -9,8 +9,7 @@ from wflsim.analysis.tables import Results
 from wflsim.errors import ScenarioError, WflsimError
 from wflsim.experiments.compute import compute
 from wflsim.experiments.keepers import InFolder
-from wflsim.experiments.plan import Run, plan
-from wflsim.experiments.regimes import regimes
+from wflsim.experiments.plan import Run, plan, regimes
 from wflsim.files import Damaged, Mark, write
 from wflsim.learning.data.partition import class_counts, divide
 from wflsim.learning.data.sets import load as load_data

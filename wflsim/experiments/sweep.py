@@ -13,8 +13,7 @@ import pandas as pd
 from wflsim.analysis.tables import FACTS, over_seeds, summary_html
 from wflsim.experiments.compute import Finished, compute
 from wflsim.experiments.keepers import InStore
-from wflsim.experiments.plan import Run, plan
-from wflsim.experiments.regimes import Regime, regimes
+from wflsim.experiments.plan import Regime, Run, plan, regimes
 from wflsim.experiments.run import RUNS
 from wflsim.files import write
 from wflsim.results.folders import FORMER_RUNS_TABLE, RUNS_TABLE

@@ -14,9 +14,8 @@ from torch import Tensor
 from wflsim import exchange
 from wflsim.compress.payload import Payload
 from wflsim.learning.machine import refuse_unless_it_fits
-from wflsim.learning.memories import Keep, Rows
 from wflsim.learning.models.gradients import Descent, Gradients
-from wflsim.learning.samples import Batch, Batches, Shards, Team, steps_of_each, weights_of_mean
+from wflsim.learning.samples import Batch, Batches, Keep, Rows, Shards, Team, steps_of_each, weights_of_mean
 
 FEWER = "lower the policy's m (or clients, where all take part), or choose a smaller model"
 """What to do when the models of a cohort do not fit into memory."""

@@ -16,9 +16,8 @@ from wflsim.compress.payload import Payload
 from wflsim.exchange import Ask, Me, value_of, wire_bits
 from wflsim.learning.clients import FEWER, Chunk
 from wflsim.learning.machine import format_bytes, keep_freed_memory, refuse_unless_it_fits
-from wflsim.learning.memories import Rows
 from wflsim.learning.models.gradients import Gradients
-from wflsim.learning.samples import Batches, Shards
+from wflsim.learning.samples import Batches, Rows, Shards
 from wflsim.learning.specs import TrainSpec
 from wflsim.rng import stream
 

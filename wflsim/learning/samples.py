@@ -1,9 +1,13 @@
-"""Samples of clients on the device, the minibatches drawn from them, and which clients of a chunk are at work."""
+"""Samples of clients on the device, the minibatches drawn from them, and what clients remember.
+
+Memories are rows by name and client, staged while a client works and stored when the simulation says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wflsim.learning.data.arrays import Labels
+from wflsim.learning.machine import refuse_unless_it_fits
 
 PIECE = 1024
 """Samples of one client pushed through the model at once when all of them are asked for: bounds the memory."""
@@ -114,3 +119,53 @@ def weights_of_mean(counts: list[int], like: Tensor) -> Tensor | None:
         return None
     rows = np.array(counts)[:, None]
     return torch.from_numpy((np.arange(max(counts)) < rows) / rows).to(like)
+
+
+COPIES = 3
+"""How often the rows of a chunk are in memory: as they were read, as they will be, and row by row for each client."""
+LESS = "lower the policy's m (or clients, where all take part), or let each client keep less: a smaller model, say"
+
+Rows = dict[str, dict[int, Tensor]]
+"""One store: name -> client -> row. A row is never changed in place, so copies of the dicts are snapshots."""
+
+
+class Keep:
+    """One store (memory, personal or scratch) as the k clients of a chunk see it; what they read is a copy."""
+
+    def __init__(self, rows: Rows, clients: Sequence[int], blank: Tensor) -> None:
+        self._rows = rows
+        self._clients = clients
+        self._blank = blank
+        """[P] zeros: the row of a client that never assigned one."""
+        self.staged: dict[str, Tensor] = {}
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.get(name, 0.0)
+
+    def __setitem__(self, name: str, rows: Tensor) -> None:
+        if not isinstance(rows, Tensor) or rows.ndim == 0 or len(rows) != len(self._clients):
+            got = f"shape {list(rows.shape)}" if isinstance(rows, Tensor) else type(rows).__name__
+            raise ValueError(f"{name!r} must be a tensor with one row per client ({len(self._clients)}), got {got}")
+        self.staged[name] = rows
+
+    def get(self, name: str, default: Any) -> Tensor:
+        """[k, ...] rows; `default` (a number, one row or k rows) for clients that never assigned one."""
+        if name in self.staged:
+            return self.staged[name]
+        k, kept = len(self._clients), self._rows.get(name, {})
+        rows = {i: kept[client] for i, client in enumerate(self._clients) if client in kept}
+        like = next(iter(rows.values()), default if isinstance(default, Tensor) else self._blank)
+        shape = like.shape[1:] if like is default and like.ndim > 1 else like.shape
+        copies_bytes = COPIES * k * prod(shape) * like.element_size()
+        refuse_unless_it_fits(copies_bytes, f"{name!r}, which {k} clients keep for themselves,", LESS)
+        if rows and len(rows) == k:
+            return torch.stack(list(rows.values()))
+        result = self._blank.new_empty(k, *shape, dtype=like.dtype).copy_(torch.as_tensor(default))
+        for i, row in rows.items():
+            result[i] = row
+        return result
+
+    def rows(self) -> list[dict[str, Tensor]]:
+        """What each client of the chunk assigned, as copies: a stored row must not keep a whole chunk in memory."""
+        own = {name: [row.clone() for row in rows] for name, rows in self.staged.items()}
+        return [{name: rows[i] for name, rows in own.items()} for i in range(len(self._clients))]

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from wflsim.errors import Exhausted, ReplayRefused
 from wflsim.exchange import Draw, Edges, Order, Outcome, Until, Weights
-from wflsim.learning.metrics import metrics
 from wflsim.policies.sampling import pick
 from wflsim.records import (
     Allotment,
@@ -33,6 +32,7 @@ from wflsim.records import (
     TraceRound,
 )
 from wflsim.rng import stream
+from wflsim.target import metrics
 from wflsim.world.access.graph import ring
 
 Demand = Draw | Allotment | Neighbours | Reports | Step

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wflsim.analysis.formats import duration, percent, si
-from wflsim.learning.metrics import metrics
 from wflsim.records import TraceRound
 from wflsim.scenario.blocks import SubjectTo, TuneSpec
 from wflsim.simulation.stop import Target
+from wflsim.target import metrics
 
 UNITS = {"energy": "J", "time": "s", "cost": "cost"}
 

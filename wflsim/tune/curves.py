@@ -15,15 +15,15 @@ import numpy as np
 
 from wflsim.errors import StoreError, WflsimError
 from wflsim.experiments.cached import CachedTraining
+from wflsim.experiments.compute import Tick
 from wflsim.experiments.plan import Run
 from wflsim.experiments.pool import Pool, persist
-from wflsim.experiments.watching import Tick
-from wflsim.learning.metrics import metrics
 from wflsim.records import TraceRound
 from wflsim.results.store import Store
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TuneSpec
 from wflsim.simulation.stop import StopSpec, Target
+from wflsim.target import metrics
 from wflsim.tune.costs import Reach, reach
 from wflsim.tune.question import Question, with_tau
 from wflsim.tune.search import Progress

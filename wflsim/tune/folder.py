@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from wflsim.experiments.compute import Watch
 from wflsim.experiments.run import RUNS
-from wflsim.experiments.watching import Watch
 from wflsim.files import write
 from wflsim.results.opening import opened
 from wflsim.scenario import Scenario, slug

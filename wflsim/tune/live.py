@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wflsim.errors import WflsimError
-from wflsim.experiments.compute import compute
+from wflsim.experiments.compute import compute, watching_runs
 from wflsim.experiments.keepers import InStore
-from wflsim.experiments.plan import Run, plan
-from wflsim.experiments.regimes import Regime
-from wflsim.experiments.watching import watching_runs
+from wflsim.experiments.plan import Regime, Run, plan
 from wflsim.results.store import Store
 from wflsim.scenario import Scenario
 from wflsim.simulation.stop import ALL_ROUNDS

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pydantic import TypeAdapter, ValidationError
 
 from wflsim.errors import ScenarioError
-from wflsim.experiments.regimes import Regime
-from wflsim.experiments.watching import Watch
+from wflsim.experiments.compute import Watch
+from wflsim.experiments.plan import Regime
 from wflsim.policies.registry import PolicySpec
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TauRange, TuneSpec

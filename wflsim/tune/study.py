@@ -10,10 +10,9 @@ import numpy as np
 
 from wflsim.analysis.formats import percent
 from wflsim.errors import ReplayRefused, ScenarioError
-from wflsim.experiments.plan import why_live
+from wflsim.experiments.compute import Tick, Watch
+from wflsim.experiments.plan import regimes, why_live
 from wflsim.experiments.pool import open_pool
-from wflsim.experiments.regimes import regimes
-from wflsim.experiments.watching import Tick, Watch
 from wflsim.results.store import Store
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TauRange, TuneSpec
