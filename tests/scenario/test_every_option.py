@@ -147,6 +147,7 @@ CASES: dict[str, Case] = {
     "CellSpec.speed": Case("30 m/s", UMA), "CellSpec.access": Case(),
     "DeviceSpec.compute": Case(), "DeviceSpec.modem": Case(None, {"radio.power": "5 mW"}), "DeviceSpec.share": Case(3.0, {"devices": [{}, {"cycles_per_sample": 1e6}]}),
     "DeviceSpec.cycles_per_sample": Case(2e6), "DeviceSpec.frequency": Case("2 GHz"), "DeviceSpec.max_frequency": Case("0.9 GHz", refused="full clock"),
+    "DeviceSpec.dvfs": Case(None, {"devices.0.min_frequency": "100 MHz"}), "DeviceSpec.min_frequency": Case("990 MHz", {"devices.0.min_frequency": "100 MHz", "devices.0.dvfs": "just_in_time"}),
     "DeviceSpec.kappa": Case(1e-27), "DeviceSpec.speed": Case("1 MFLOP/s", {"devices": [{}]}), "DeviceSpec.step_overhead": Case("1 ms"), "DeviceSpec.call_overhead": Case("1 ms"),
     "DeviceSpec.memory_share": Case(0.5, SLOW_CLOCK), "DeviceSpec.clock_exponent": Case(1.0, SLOW_CLOCK),
     "DeviceSpec.compute_idle_power": Case("1 W"), "DeviceSpec.compute_active_power": Case("3 W"), "DeviceSpec.spread": Case(0.5),

@@ -148,6 +148,7 @@ def keys_of(spec: type[BaseModel], path: str = ""):
 
 
 ALWAYS = {
+    "devices.dvfs",
     # blocks, and what chooses a variant
     "radio", "cell", "devices", "server", "accept", "radio.path_loss", "radio.path_loss.name", "radio.trace", "radio.fading", "radio.fading.name",
     "radio.rate", "radio.rate.name", "radio.loss", "radio.downlink", "radio.power_control", "devices.availability", "devices.availability.name",

@@ -122,9 +122,11 @@ RULES = (
     Rule(
         "devices",
         ("memory_share", "clock_exponent"),
-        lambda kind, facts: kind.max_frequency is None or kind.frequency in (None, kind.max_frequency),
+        lambda kind, facts: kind.dvfs == "fixed"
+        and (kind.max_frequency is None or kind.frequency in (None, kind.max_frequency)),
         "the processor runs at full clock",
     ),
+    Rule("devices", ("min_frequency",), lambda kind, facts: kind.dvfs == "fixed", "only dvfs just_in_time slows down"),
     Rule("devices", ("wake_power",), lambda kind, facts: kind.wake == 0, "waking takes no time"),
     Rule("devices", ("tail_power",), lambda kind, facts: kind.tail == 0, "there is no tail"),
     Rule(

@@ -71,6 +71,17 @@ class WorldSpec(Spec):
                 "fleet.correlation.data_distance lets clients trade places, and d2d.topology distance draws its graph "
                 "from them before: leave data_distance 0, or choose another topology"
             )
+        if any(kind.dvfs == "just_in_time" for kind in self.devices):
+            if access != "dedicated":
+                raise ValueError(
+                    f"devices.dvfs just_in_time needs cell.access dedicated: with {access} the end of an upload "
+                    f"depends on those of the others, so that nobody knows how much time is left"
+                )
+            if self.server.first is not None:
+                raise ValueError(
+                    "devices.dvfs just_in_time lets all finish with the slowest, and server.first goes on without the "
+                    "slowest: remove one of them"
+                )
         if wrong := too_strong(self) + contradictions(_facts(self)):
             raise ValueError("; ".join(wrong))
         return self
@@ -119,6 +130,9 @@ def remarks(spec: WorldSpec) -> list[str]:
         found.append("cell.access ofdma with block fading: every transfer is looked at again in every fading block")
     if spec.cell.access == "makespan" and (radio.fading is not None or radio.trace is not None or spec.cell.speed > 0):
         found.append("cell.access makespan plans with the channel as it is when a phase begins")
+    changes = (radio.fading is not None and radio.fading.time == "block") or radio.trace is not None
+    if any(kind.dvfs == "just_in_time" for kind in spec.devices) and (changes or spec.cell.speed > 0):
+        found.append("devices.dvfs just_in_time plans with the channel as it is when a phase begins")
     if radio.trace is not None:
         found.append(describe(radio.trace.file))
     if spec.d2d.edge_loss == "one_way" and _facts(spec).lost:

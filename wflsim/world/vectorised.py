@@ -19,7 +19,7 @@ from wflsim.world.bounds import refuse_centuries
 from wflsim.world.channel.radio import Radio
 from wflsim.world.channel.rates import Floats
 from wflsim.world.fleet.compute import REFERENCE_FLOPS
-from wflsim.world.fleet.roster import call_roster
+from wflsim.world.fleet.roster import Roster, call_roster
 from wflsim.world.fleet.traits import Traits
 from wflsim.world.plausible import refuse_power
 from wflsim.world.spec import WorldSpec, influences
@@ -48,6 +48,7 @@ def forbidding_keys(spec: WorldSpec) -> list[str]:
     """Key paths because of which a vectorised replay does not apply in this world; empty if it does."""
     radio, fading = spec.radio, spec.radio.fading
     found = {
+        "devices.dvfs": any(kind.dvfs == "just_in_time" for kind in spec.devices),
         "cell.access": spec.cell.access != "dedicated",
         "radio.trace": radio.trace is not None,
         "radio.fading": fading is not None
@@ -60,29 +61,43 @@ def forbidding_keys(spec: WorldSpec) -> list[str]:
 
 
 def vectorised(
-    trace: TraceArrays, spec: WorldSpec, clients: int, seed: int, flops_per_sample: float = REFERENCE_FLOPS
+    trace: TraceArrays,
+    spec: WorldSpec,
+    clients: int,
+    seed: int,
+    flops_per_sample: float = REFERENCE_FLOPS,
+    samples: Sequence[int] | None = None,
 ) -> Costs:
-    """Costs of each round of a trace in this world; ReplayRefused where it does not apply, naming the key."""
-    return costs_of(*timed_legs(trace, spec, clients, seed, flops_per_sample))
+    """Costs of each round of a trace in this world; ReplayRefused where it does not apply, naming the key.
+
+    The arguments after the trace are those of `World`.
+    """
+    return costs_of(*timed_legs(trace, spec, clients, seed, flops_per_sample, samples))
 
 
 def timed_legs(
-    trace: TraceArrays, spec: WorldSpec, clients: int, seed: int, flops_per_sample: float = REFERENCE_FLOPS
+    trace: TraceArrays,
+    spec: WorldSpec,
+    clients: int,
+    seed: int,
+    flops_per_sample: float = REFERENCE_FLOPS,
+    samples: Sequence[int] | None = None,
 ) -> tuple[Times, list[LegArrays]]:
     """Every leg of a trace in this world as arrays, and when phases and rounds end."""
     if keys := forbidding_keys(spec):
         raise ReplayRefused(f"{keys[0]}: in such a world clients wait or orders fail, so it is replayed by events")
-    physics = _physics(trace, spec, clients, seed, flops_per_sample)
+    roster = call_roster(spec, clients, seed, flops_per_sample, samples)
+    physics = _physics(trace, spec, roster, seed)
     times = _clock(trace, physics)
     return times, legs_of(trace, physics, times, spec.server.idle == "all")
 
 
-def _physics(trace: TraceArrays, spec: WorldSpec, clients: int, seed: int, flops_per_sample: float) -> Physics:
+def _physics(trace: TraceArrays, spec: WorldSpec, roster: Roster, seed: int) -> Physics:
     """Durations and powers of all orders, by the same fleet and radio as in `World`."""
-    fleet, place, powers_w = call_roster(spec, clients, seed, flops_per_sample)
+    fleet, place, powers_w = roster
     radio = Radio(spec.radio, place, seed, powers_w)
     refuse_power(fleet, spec, radio)
-    who, order = range(clients), trace.order
+    who, order = range(len(fleet)), trace.order
     # One by one, as SimPy's world asks: an average over fading of many clients at once differs in its last digit.
     up_bps, down_bps = (
         np.array([link.rate_bps(client, band_hz, 0.0) for client in who])

@@ -17,15 +17,16 @@ from wflsim.exchange import Draw, Edges, Order, Outcome, Until, Weights
 from wflsim.records import Allotment, FleetRow, Leg
 from wflsim.world.access.access import Broadcast, Cell
 from wflsim.world.access.d2d import PeerLinks
-from wflsim.world.access.makespan import Expected
 from wflsim.world.bounds import Clock, collector_paused
 from wflsim.world.channel.radio import Radio
+from wflsim.world.expected import expected_uploads
 from wflsim.world.fleet.compute import REFERENCE_FLOPS
 from wflsim.world.fleet.device import Report
 from wflsim.world.fleet.meter import Meter
 from wflsim.world.fleet.peer import Peer
 from wflsim.world.fleet.roster import call_roster, fleet_rows
 from wflsim.world.gossip import Meeting
+from wflsim.world.just_in_time import refuse_just_in_time, slow_down
 from wflsim.world.plausible import refuse_power
 from wflsim.world.selection import Selection
 from wflsim.world.server import NO_STEP, Phase
@@ -118,7 +119,7 @@ class World:
             return dict(asked.steps)
         taken = {}
         for client, steps in asked.steps.items():
-            step_s = self._devices[client].step_s(asked.samples[client])
+            step_s = self._devices[client].traits.processor.step_s(asked.samples[client])
             fitting = steps if steps * step_s <= self._budget_s else math.floor(self._budget_s / step_s + 1e-9)
             if fitting:
                 taken[client] = fitting
@@ -140,7 +141,8 @@ class World:
         began_s = self._env.now
         phase = Phase(self._env, len(orders), self._until if until is None else until, self._blind)
         broadcasts = self._broadcast(orders)
-        self._cell.plan(self._expected(orders, broadcasts))
+        self._cell.plan(expected_uploads(orders, self._devices, self._cell, broadcasts))
+        slow_down(orders, self._devices, self._cell, broadcasts, self._until if until is None else until)
         with collector_paused():
             hearing = partial(self._selection.hearing, lambda: self._env.now, began_s)
             processes = [
@@ -163,6 +165,7 @@ class World:
     def send(self, orders: Sequence[Order]) -> None:
         """Start orders and return at once; `receive` tells how each ends."""
         self._cell.refuse_plans()
+        refuse_just_in_time(self._devices, "an asynchronous policy has none")
         self._wait_for_any([order.client for order in orders])
         broadcasts = self._broadcast(orders)
         for order in orders:
@@ -189,6 +192,7 @@ class World:
         if self._links is None or self._links.edges != edges:
             self._links = self._peer_links(edges)
         self._round = orders[0].round
+        refuse_just_in_time(self._devices, "a policy without a server has none")
         self.eligible()
         with collector_paused():
             return Meeting(self._env, self._devices, self._links, orders).hold(edges)
@@ -223,24 +227,6 @@ class World:
             ask: self._cell.broadcast(clients, bits[ask], max(devices[client].wake_s() for client in clients))
             for ask, clients in receivers.items()
         }
-
-    def _expected(self, orders: Sequence[Order], broadcasts: dict[int, Broadcast]) -> list[Expected]:
-        """The uploads of a phase as they would be if nothing went wrong, for a planned uplink."""
-        if not self._cell.plans:
-            return []
-        down, now_s = self._cell.down, self._env.now
-        heard_s = {
-            ask: flow.begun_s - now_s + down.link.transfer_s(flow.clients, flow.bits, flow.band_hz, flow.begun_s)[0]
-            for ask, flow in broadcasts.items()
-        }
-        uploads = []
-        for order in orders:
-            device = self._devices[order.client]
-            if order.up_bits and device.ready(now_s):
-                own_s, _ = down.link.transfer_s((order.client,), order.each_bits, down.band_hz, now_s)
-                ready_s = heard_s.get(order.ask, 0.0) + own_s + device.compute_s(order)
-                uploads.append(Expected(order.client, order.up_bits, ready_s))
-        return uploads
 
     def _start(self, order: Order, broadcast: Broadcast | None, report: Report) -> simpy.Process | None:
         """Start an order on its device; None if the device cannot serve: then the order ends at once, without a leg."""

@@ -13,7 +13,8 @@ Tags of the constants: [F] found in a source, [D] derived from found ones, [M] f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from wflsim.exchange import Order
@@ -102,6 +103,29 @@ class Processor:
     """Seconds of overhead of a local step, whatever its batch."""
     s_per_sample: float
     """Seconds to train on one sample, beside the overhead."""
+    memory_share: float = 0.0
+    """Share of `s_per_sample` that waits for memory and does not follow the clock."""
+    clock_exponent: float = 3.0
+    """Exponent by which the power beyond idling follows the clock."""
+    least_clock: float = 1.0
+    """Lowest clock that just_in_time may choose, in shares of this one; 1: the clock is fixed."""
+
+    def slowed(self, clock: float) -> Processor:
+        """This processor at a lower clock, a share of its own."""
+        return replace(
+            self,
+            active_w=self.idle_w + (self.active_w - self.idle_w) * math.pow(clock, self.clock_exponent),
+            s_per_sample=self.s_per_sample * (self.memory_share + (1 - self.memory_share) / clock),
+        )
+
+    def clock_for(self, order: Order, seconds: float) -> float:
+        """The clock, a share of this one, at which the computation of an order takes so many seconds; at least the
+        lowest, at most 1."""
+        work_s = training_samples(order) * self.s_per_sample
+        overhead_s = self.order_s(order) - work_s
+        follows_s = seconds - overhead_s - self.memory_share * work_s
+        clock = (1 - self.memory_share) * work_s / follows_s if follows_s > 0 else 1.0
+        return min(1.0, max(self.least_clock, clock))
 
     def step_s(self, samples: float) -> float:
         """Seconds that one local step on so many training samples takes."""

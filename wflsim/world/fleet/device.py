@@ -40,7 +40,10 @@ class OrderFailed(Exception):
 class Device:
     """A client's device: it serves one order at a time and writes every joule down."""
 
-    __slots__ = ("_cell", "_env", "_limited", "_me", "_radio", "_seed", "client", "meter", "serving", "traits")
+    __slots__ = (
+        "_cell", "_env", "_limited", "_me", "_radio", "_seed", "client", "meter", "processor", "saved_j", "serving",
+        "traits",
+    )  # fmt: skip
 
     def __init__(
         self, client: int, traits: Traits, env: simpy.Environment, cell: Cell, radio: Radio, meter: Meter, seed: int
@@ -48,6 +51,8 @@ class Device:
         self.client = client
         self.traits = traits
         self.meter = meter
+        self.processor, self.saved_j = traits.processor, 0.0
+        """The processor at the clock of the order under way, and the joules that its clock is planned to save."""
         self.serving: simpy.Process | None = None
         """The process of the order under way; None if the device is idle."""
         self._env = env
@@ -97,12 +102,8 @@ class Device:
         """Seconds that the modem takes to wake; 0 if it is awake."""
         return self.traits.modem.wake_s if self._env.now >= self.meter.asleep_s else 0.0
 
-    def step_s(self, samples: float) -> float:
-        """Seconds that one local step on a batch of so many samples takes."""
-        return self.traits.processor.step_s(samples)
-
     def compute_s(self, order: Order) -> float:
-        """Seconds that the computation of an order takes."""
+        """Seconds that the computation of an order takes at the scenario's clock."""
         return self.traits.processor.order_s(order)
 
     def _receive(self, order: Order, flow: Flow | None, bits: int) -> Process:
@@ -141,16 +142,16 @@ class Device:
 
     def _compute(self, order: Order) -> Process:
         """Compute what the order asks for, unless the device drops it on the way."""
-        start_s, duration_s, sleep_w = self._env.now, self.compute_s(order), self.traits.modem.sleep_w
-        power_w = self.traits.processor.active_w
+        start_s, duration_s, sleep_w = self._env.now, self.processor.order_s(order), self.traits.modem.sleep_w
+        power_w = self.processor.active_w
         done = self._env.timeout(duration_s)
         drop_s = self._drop_s(order, duration_s)
         outcome = yield from self._wait_for(done, power_w, start_s + duration_s, drop_s, sleep_w)
         spent_s = duration_s if outcome == "ok" else self._env.now - start_s
         energy_j = power_w * spent_s
         paper_j = energy_j if order.paper_bits else 0.0
-        leg = self._leg_of(order, "compute", start_s)
-        self._end_leg(Leg(*leg, energy_j=energy_j, paper_j=paper_j, outcome=outcome), sleep_w)
+        leg = Leg(*self._leg_of(order, "compute", start_s), energy_j=energy_j, paper_j=paper_j, outcome=outcome)
+        self._end_leg(leg._replace(saved_j=self.saved_j) if self.saved_j and outcome == "ok" else leg, sleep_w)
 
     def _transmit(self, order: Order) -> Process:
         """Send the reply up, attempts that fail included."""

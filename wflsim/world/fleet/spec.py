@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
-from wflsim.spec import Spec
+from wflsim.spec import Spec, choices
 from wflsim.units import FlopsPerSecond, Hertz, Joules, Seconds, Share, Watts, Weight
 from wflsim.world.fleet.availability import AvailabilitySpec
 from wflsim.world.fleet.compute import COMPUTE, ComputeName
 from wflsim.world.fleet.modem import MODEMS, ModemName
 
+Dvfs = Annotated[
+    Literal["fixed", "just_in_time"],
+    choices(
+        fixed="always the clock of the scenario",
+        just_in_time="down to min_frequency, so that the upload ends with the slowest of the phase, where that saves",
+    ),
+]
 EITHER = (("speed", "cycles_per_sample"), ("compute_active_power", "kappa"))
 """Pairs of keys that say the same thing in two ways: of each, a scenario gives one at most."""
 
@@ -38,6 +45,10 @@ class DeviceSpec(Spec):
     """Full clock of the processor, which frequency cannot exceed; null: frequency is the full clock."""
     frequency: Hertz | None = None
     """Clock at which the processor runs; null: its full clock."""
+    min_frequency: Hertz | None = None
+    """Lowest clock at which the processor can run, for dvfs just_in_time; null: it runs at one clock only."""
+    dvfs: Dvfs = "fixed"
+    """How the clock is chosen (dynamic voltage and frequency scaling); `wflsim list dvfs` describes each."""
     step_overhead: Seconds = 0.0
     """Time that every local step takes beside the work on its samples, at any clock."""
     call_overhead: Seconds = 0.0
@@ -127,6 +138,16 @@ class DeviceSpec(Spec):
             raise ValueError(
                 f"frequency is {self.frequency / 1e9:g} GHz, but this processor's full clock (max_frequency) is "
                 f"{full_hz / 1e9:g} GHz: lower frequency, or describe another processor"
+            )
+        if self.dvfs == "just_in_time" and self.min_frequency is None:
+            raise ValueError(
+                "dvfs just_in_time needs a range of clocks: give min_frequency, the lowest clock of this processor"
+            )
+        runs_hz = self.frequency or full_hz or 0.0
+        if self.min_frequency is not None and self.min_frequency > runs_hz:
+            raise ValueError(
+                f"min_frequency is {self.min_frequency / 1e9:g} GHz, above the clock of {runs_hz / 1e9:g} GHz: "
+                f"change one of them"
             )
         if self.max_power is None and self.amplifier_exponent != 1:
             raise ValueError("amplifier_exponent needs max_power, the power at which amplifier_efficiency holds")

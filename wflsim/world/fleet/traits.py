@@ -151,7 +151,7 @@ def processor_of(spec: DeviceSpec, flops_per_sample: float, slowness: float = 1.
     are multiplied by `slowness`."""
     # One of the two is given (DeviceSpec sees to it), and so is one of kappa and compute_active_power.
     full_hz = spec.max_frequency or spec.frequency or 0.0
-    clock = (spec.frequency or full_hz) / full_hz
+    clock, least_hz = (spec.frequency or full_hz) / full_hz, spec.min_frequency
     if spec.cycles_per_sample is not None:
         full_s = spec.cycles_per_sample / full_hz
     elif flops_per_sample <= 0:
@@ -172,6 +172,9 @@ def processor_of(spec: DeviceSpec, flops_per_sample: float, slowness: float = 1.
         s_per_call=spec.call_overhead * slowness,
         s_per_step=spec.step_overhead * slowness,
         s_per_sample=full_s * (spec.memory_share + (1 - spec.memory_share) / clock) * slowness,
+        memory_share=spec.memory_share / (spec.memory_share + (1 - spec.memory_share) / clock),
+        clock_exponent=spec.clock_exponent,
+        least_clock=least_hz / (clock * full_hz) if spec.dvfs == "just_in_time" and least_hz else 1.0,
     )
 
 
