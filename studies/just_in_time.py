@@ -81,7 +81,7 @@ def table() -> pd.DataFrame:
                 "world": name, "devices": device, "round_s": fixed.row.end_s, "round_just_in_time_s": slowed.row.end_s,
                 "energy_j": fixed.row.energy_j, "energy_just_in_time_j": slowed.row.energy_j,
                 "saved_percent": 100 * saved_j / fixed.row.energy_j,
-                "planned_to_save_j": sum(leg.saved_j for leg in slowed.legs),
+                "planned_to_save_j": sum(leg.saved_j or 0.0 for leg in slowed.legs),
             })  # fmt: skip
     return pd.DataFrame(found)
 

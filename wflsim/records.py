@@ -53,9 +53,9 @@ class Leg(NamedTuple):
     peer: int | None = None
     """Device to device: the neighbour from which the client received, or to which it sent alone. Empty: the server,
     or a broadcast to all neighbours."""
-    saved_j: float = 0.0
+    saved_j: float | None = None
     """Joules that computing at a lower clock saves by the plan of devices.dvfs just_in_time, against computing at the
-    scenario's clock and waiting for the slowest; 0 elsewhere."""
+    scenario's clock and waiting for the slowest; empty elsewhere."""
 
 
 class RoundRow(NamedTuple):

@@ -15,7 +15,6 @@ from rich.table import Table
 from rich.text import Text
 
 from wflsim.analysis.formats import duration, si
-from wflsim.cli.forecast import forecast_run, forecast_tune, words
 from wflsim.door import origin_of
 from wflsim.errors import ScenarioError
 from wflsim.experiments.plan import why_live, world_of
@@ -102,6 +101,8 @@ def preview(scenario: Scenario) -> Group:
     """A table of payload, memory, mode and cost with a column per policy; below, the work of all runs, and remarks."""
     stage = Stage()
     facts = [_fact(scenario, policy, stage) for policy in range(len(scenario.policies))]
+    from wflsim.cli.forecast import forecast_run, words  # which stands on the rehearsal above
+
     learner, _ = stage.learner(scenario)
     sizes = learner.samples
     table = Table(title_justify="left")
@@ -133,6 +134,8 @@ def _own_code(scenario: Scenario) -> list[str]:
 
 def _tuning(scenario: Scenario, stage: Stage) -> str:
     """What `wflsim tune` would have to do, or why it would refuse."""
+    from wflsim.cli.forecast import forecast_tune, words
+
     if scenario.stop.target is None:
         return "`wflsim tune`: needs a target: stop.target in the scenario, or --target 0.8"
     try:

@@ -21,7 +21,7 @@ RUNS_TABLE = "runs.csv"
 """The table of a run or sweep folder with a line per run."""
 FORMER_RUNS_TABLE = "cells.csv"
 """Its name in the folder of a sweep that was made before version 0.2."""
-LATER = (*ClientRow._field_defaults, "peer")
+LATER = (*ClientRow._field_defaults, "peer", "saved_j")
 """Columns that clients.csv and legs.csv did not have in the first versions."""
 ENDED = ("done", "diverged")
 AGAIN = "call the same wflsim command again, it makes this anew and keeps what is whole"
