@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 import wflsim
-from studies.policies.side_by_side import LATE_S, ROOT
+from studies.policies.trials import LATE_S, ROOT
 
 BASE = "m: 6, tau: 10, eta: 0.1"
 DUAL = [

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from pydantic import TypeAdapter
 from scipy import stats
 
-from studies.policies.planted import CLIENTS, GROUPS, average, planted
+from studies.policies.planted import CLIENTS, GROUPS, average, planted, training_loss
+from studies.policies.shifts import change_images, changed_accuracy, shifted_accuracy
 from wflsim.compress.compressors import CompressSpec
 from wflsim.learning.build import build
 from wflsim.learning.data.sets import DigitsSpec
@@ -31,7 +31,7 @@ from wflsim.policies.base import Policy
 from wflsim.policies.clustered import ClusteredFL
 from wflsim.policies.fedavg import FedAvg
 from wflsim.policies.fedrobust import FedRobust
-from wflsim.policies.ifca import IFCA
+from wflsim.policies.ifca import IFCA, IFCASGD
 from wflsim.policies.scaffold import SCAFFOLD
 from wflsim.policies.scallion import SCAFCOM, SCALLION
 from wflsim.records import FinishedRound, RoundRow
@@ -45,6 +45,12 @@ TARGET = 0.85
 """Average accuracy that three evaluations in a row must reach."""
 MOST = 300
 """Rounds after which a run gives up."""
+AFFINE_SEEDS = range(200, 210)
+"""Seeds that nobody had looked at before FedRobust was measured on clients with affine changes of their own."""
+TIMES = (0.0, 1.0, 2.0, 4.0)
+"""Sizes of the affine change of test images, relative to those in which the clients' own images differ."""
+STARTS = 5
+"""Starts of IFCA of which the one with the least training loss is kept."""
 SHIFTS = (0.0, 0.5, 1.0, 1.5)
 """Euclidean lengths of the shift of test images; an image of digits has a length of about 3.5."""
 PLAIN = CompressSpec()
@@ -64,9 +70,18 @@ TRAINERS: dict[str, Policy] = {
     "FedRobust, shift, lambda_0 0.3": FedRobust(tau=5, eta=0.1, affine="shift", lambda_0=0.3),
     "FedRobust, full": FedRobust(tau=5, eta=0.1, affine="full"),
 }
+IN_PROPORTION = {"lambda_0": 0.55, "eta_delta": 0.14}
+"""The released code's constants for a shift, from MNIST's images (length 9.2) to those of digits (length 3.5): a shift
+that is 9.2/3.5 times shorter has the same penalty, and is found in as many steps."""
+AFFINE: dict[str, Policy] = {
+    "FedAvg": FedAvg(tau=5, eta=0.1),
+    "FedRobust, full": FedRobust(tau=5, eta=0.1, affine="full"),
+    "FedRobust, full, in proportion": FedRobust(tau=5, eta=0.1, affine="full", **IN_PROPORTION),
+}
 SEEKERS: dict[str, Policy] = {
     "Clustered FL": ClusteredFL(tau=5, eta=0.1, eps1=0.08, eps2=0.25),
     "IFCA": IFCA(tau=5, eta=0.1),
+    "IFCA with gradients": IFCASGD(eta=0.1),
 }
 
 
@@ -105,29 +120,6 @@ def trained(policy: Policy, learner: Learner, seed: int, rounds: int) -> Trainin
     return training
 
 
-def shifted_accuracy(training: Training, length: float, steps: int = 50) -> float:
-    """Accuracy, averaged over clients, when each client's test images are shifted by one vector of at most this length,
-    chosen against the model by ascent on the test loss."""
-    gradients, test = training.learner._gradients, training.learner._test
-    right = []
-    for client, count in enumerate(test.sizes):
-        if not count:
-            continue
-        (x, labels), *_ = test.pieces(client)
-        data, delta = gradients.model.data_part(x), 0 * gradients.model.data_part(x[:1])
-        w = training.state.w
-        for _ in range(steps if length else 0):
-            moved = gradients.model.with_data(x, data + delta)
-            _, g_x = gradients.with_inputs(w[None], moved[None], labels[None], None)
-            uphill = gradients.model.data_part(g_x[0]).sum(0, keepdim=True)
-            delta = delta + 0.1 * length * uphill / uphill.norm().clamp(min=1e-12)
-            delta = delta * min(1.0, length / float(delta.norm()))
-        with torch.no_grad():
-            logits = gradients.model.forward(gradients.model.split(w), gradients.model.with_data(x, data + delta))
-        right.append(float((logits.argmax(-1) == labels).double().mean()))
-    return float(np.mean(right))
-
-
 Measured = Iterator[tuple[str, int, str, float]]
 """Policy, seed, measure and value, one by one."""
 
@@ -147,19 +139,39 @@ def shift(model: str) -> Measured:
                 yield name, seed, f"{length:g}", shifted_accuracy(training, length)
 
 
+def affine(model: str) -> Measured:
+    for name, policy in AFFINE.items():
+        for seed in AFFINE_SEEDS:
+            training = trained(policy, change_images(digits(seed, {"name": model}, 10.0), seed), seed, 100)
+            for times in TIMES:
+                yield name, seed, f"{times:g} times", changed_accuracy(training, seed + 1000, times)
+            for length in SHIFTS[1:3]:
+                yield name, seed, f"length {length:g}", shifted_accuracy(training, length)
+
+
 def groups() -> Measured:
     for name, policy in SEEKERS.items():
         for seed in GROUP_SEEDS:
-            training = trained(policy, planted(seed), seed, 40)
-            found = training.state.cluster.tolist() in (GROUPS, [1 - group for group in GROUPS])
-            for measure, value in {"found": float(found), "accuracy": average(training)}.items():
-                yield name, seed, measure, value
+            starts = STARTS if isinstance(policy, IFCA) else 1
+            tried = [trained(policy, planted(seed), seed + 1000 * start, 40) for start in range(starts)]
+            yield from found(name, seed, tried[0])
+            if starts > 1:
+                yield from found(f"{name}, best of {starts} starts", seed, min(tried, key=training_loss))
+
+
+def found(name: str, seed: int, training: Training) -> Measured:
+    """Whether the clusters are the planted groups, and the accuracy."""
+    alike = training.state.cluster.tolist() in (GROUPS, [1 - group for group in GROUPS])
+    yield name, seed, "found", float(alike)
+    yield name, seed, "accuracy", average(training)
 
 
 CLAIMS: dict[str, Callable[[], Measured]] = {
     "bits": bits,
     "shift linear": partial(shift, "linear"),
     "shift mlp": partial(shift, "mlp"),
+    "affine linear": partial(affine, "linear"),
+    "affine mlp": partial(affine, "mlp"),
     "groups": groups,
 }
 
@@ -213,21 +225,51 @@ def page(rows: pd.DataFrame) -> str:
         for name in TRAINERS:
             cells = [interval(values(f"shift {model}", name, f"{length:g}"), ".1%") for length in SHIFTS]
             lines.append(f"| {words} | {name} | " + " | ".join(cells) + " |")
+    lines += affine_table(values)
     lines += [
         "",
         "## Two planted groups",
         "",
-        f"Ten clients, of which every second has its labels turned by three; tau=5, step 0.1, 40 rounds, "
-        f"{len(GROUP_SEEDS)} seeds. FedAvg serves neither group (`tests/policies/test_clustered.py`).",
+        f"Ten clients, of which every second has its labels turned by three; tau=5 (`ifca_sgd`: 1), step 0.1, "
+        f"40 rounds, {len(GROUP_SEEDS)} seeds. Of {STARTS} starts the one with the least training loss is kept. FedAvg "
+        "serves neither group (`tests/policies/test_clustered.py`).",
         "",
         "| policy | groups found | average accuracy where found | where not |",
         "|---|---|---|---|",
     ]
-    for name in SEEKERS:
+    for name in dict.fromkeys(rows.loc[rows["claim"] == "groups", "policy"]):
         found, accuracy = (np.array(values("groups", name, measure)) for measure in ("found", "accuracy"))
         where = [f"{accuracy[found == yes].mean():.1%}" if (found == yes).any() else "" for yes in (1.0, 0.0)]
         lines.append(f"| {name} | {int(found.sum())} of {len(found)} | {where[0]} | {where[1]} |")
     return "\n".join(lines) + "\n"
+
+
+def affine_table(values: Callable[[str, str, str], list[float]]) -> list[str]:
+    """The section on clients whose images differ by affine changes."""
+    measures = [f"{times:g} times" for times in TIMES] + [f"length {length:g}" for length in SHIFTS[1:3]]
+    lines = [
+        "",
+        "## Accuracy where clients' images differ by affine changes",
+        "",
+        "As above, but each client's images, for training and testing, have an affine change of their own, "
+        f"x + Lambda x + delta of normal numbers, of which each part moves an image by 20 % of its length; "
+        f"{len(AFFINE_SEEDS)} seeds. Test images get one more such change, a new one for each client, of 0, 1, 2 or 4 "
+        "times that size, or a shift of the given length chosen against the model. In brackets the difference from "
+        "FedAvg with the same seed in points.",
+        "",
+        "| model | policy | " + " | ".join(measures) + " |",
+        "|---|---|" + "---|" * len(measures),
+    ]
+    for model, words in {"linear": "softmax regression", "mlp": "64 hidden units"}.items():
+        base = {measure: np.array(values(f"affine {model}", "FedAvg", measure)) for measure in measures}
+        for name in AFFINE:
+            cells = []
+            for measure in measures:
+                own = values(f"affine {model}", name, measure)
+                less = f" ({interval(list(100 * (np.array(own) - base[measure])), '+.1f')})" if name != "FedAvg" else ""
+                cells.append(interval(own, ".1%") + less)
+            lines.append(f"| {words} | {name} | " + " | ".join(cells) + " |")
+    return lines
 
 
 def main() -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from wflsim.exchange import Ask, Me
 from wflsim.learning.build import build
 from wflsim.learning.data.sets import DigitsSpec
 from wflsim.learning.data.zipf import ZipfDirichletSpec
@@ -29,3 +34,13 @@ def average(training: Training) -> float:
     accuracy, _ = training.learner.evaluate(lambda me: training.policy.model(training.state, me))
     known = [value for value in accuracy if value is not None]
     return sum(known) / len(known)
+
+
+def training_loss(training: Training) -> float:
+    """Loss of each client's training samples with its own model, averaged over clients."""
+
+    def work(me: Me) -> Mapping[str, Tensor]:
+        return {"f": me.f(training.policy.model(training.state, me), on=me.everything)}
+
+    done = training.learner.run(Ask(list(range(CLIENTS)), work), [(0, 0)] * CLIENTS)
+    return sum(float(result.items["f"]) for result in done.results) / CLIENTS

@@ -54,6 +54,7 @@ CASES = {
     "scallion": {"m": 3},
     "scafcom": {"m": 3, "compress": {"name": "top_k", "share": 0.3}},
     "ifca": {"m": 3, "k": 2},
+    "ifca_sgd": {"m": 3, "eta": 0.1},
     "fedrobust": {"m": 3, **BOUNDED},
 }
 SPEC = TypeAdapter(PolicySpec)
@@ -268,6 +269,7 @@ def test_work_is_metered_as_it_is_done():
         "scallion": [(30, 30)],
         "scafcom": [(30, 30)],
         "ifca": [("30+2d", 30)],
+        "ifca_sgd": [("3+2d", 3)],
         "fedrobust": [(30, 30)],
     }  # fmt: skip
     for policy in ALL:

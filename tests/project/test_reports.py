@@ -14,10 +14,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from PIL import Image
 
 from studies import evidence, readme_answer, reports_page
-from studies.policies import claims, minimax
+from studies.policies import claims, minimax, side_by_side, trials
+from wflsim.policies.registry import POLICIES
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORTS = ROOT / "reports"
@@ -91,6 +93,36 @@ def test_the_claims_are_those_that_a_reader_may_doubt():
 def test_the_page_of_claims_follows_from_its_rows():
     rows = pd.read_csv(REPORTS / "policies/claims.csv", dtype={"measure": str})
     assert (REPORTS / "policies/claims.md").read_text() == claims.page(rows)
+
+
+def test_the_page_of_step_trials_follows_from_its_rows_and_the_scenario_has_the_chosen_steps():
+    rows = pd.read_csv(REPORTS / "policies/trials.csv")
+    assert (REPORTS / "policies/trials.md").read_text() == trials.page(rows)
+    policies = yaml.safe_load(trials.SCENARIO.read_text())["policies"]
+    assert {policy["name"]: policy[trials.step_key(policy)] for policy in policies} == trials.chosen(rows)
+    assert set(rows.groupby(["policy", "eta"])["seed"].apply(tuple)) == {trials.SEEDS}
+    assert not set(trials.SEEDS) & set(pd.read_csv(REPORTS / "policies/side_by_side.csv")["seed"])
+
+
+def test_the_side_by_side_study_has_every_policy_with_a_server():
+    served = {policy.model_fields["name"].default for policy in POLICIES if not policy.decentralised}
+    assert {name for names in side_by_side.FAMILIES.values() for name in names} == served
+    assert set(pd.read_csv(REPORTS / "policies/side_by_side.csv")["policy"]) == served
+
+
+@pytest.mark.parametrize(
+    ("runs", "step"),
+    [
+        ({0.1: [(1, 50), (1, 60)], 0.2: [(1, 40), (1, 50)]}, 0.2),  # cheaper
+        ({0.1: [(1, 90), (1, 90)], 0.2: [(1, 10), (0, 99)]}, 0.1),  # surer
+        ({0.1: [(0, 10), (0, 10)], 0.2: [(0, 20), (0, 20)]}, 0.2),  # neither: better accuracy
+    ],
+)
+def test_the_rule_of_the_step_trials(runs, step):
+    rows = [("p", eta, reached, joules, eta) for eta, two in runs.items() for reached, joules in two]
+    filled = [("p", eta, 0, 1.0, np.nan) for eta in trials.ETAS if eta not in runs]
+    columns = ["policy", "eta", "reached", "energy_j", "late_worst"]
+    assert trials.chosen(pd.DataFrame(rows + filled, columns=columns)) == {"p": step}
 
 
 def same_picture(one: Path, two: Path) -> bool:

@@ -219,7 +219,8 @@ CASES: dict[str, Case] = {
     **{f"{kind}.b2": Case(0.5) for kind in SERVERS[2:]},
     **{f"{kind}.{name}": Case(value) for kind in ("SCALLION", "SCAFCOM") for name, value in {"eta_l": 0.01, "eta_g": 0.5, "compress": {"name": "rand_k", "share": 0.2}}.items()},
     "SCALLION.alpha": Case(0.5), "SCAFCOM.beta": Case(0.5),
-    "IFCA.eta": Case(0.01), "IFCA.k": Case(3), "IFCA.apart": Case(0.1),
+    **{f"{kind}.{name}": Case(value) for kind in ("IFCA", "IFCASGD") for name, value in {"eta": 0.01, "k": 3, "apart": 0.1}.items()},
+    "IFCASGD.tau": Case(2, refused="policies"),
     **{f"FedRobust.{name}": Case(value) for name, value in {"eta": 0.01, "affine": None, "eta_delta": 0.1, "eta_lambda": 0.01, "lambda_0": 0.2, "lambda_1": 1.0}.items()},
     "Decay.start": Case(0.01), "Decay.power": Case(1.0, {"policies.0.eta.after": 1}), "Decay.after": Case(1),
 }  # fmt: skip

@@ -30,7 +30,7 @@ from wflsim.policies.fednova import FedNova
 from wflsim.policies.fedopt import FedAdagrad, FedAdam, FedYogi
 from wflsim.policies.fedprox import FedProx
 from wflsim.policies.fedrobust import FedRobust
-from wflsim.policies.ifca import IFCA
+from wflsim.policies.ifca import IFCA, IFCASGD
 from wflsim.policies.lambda_drdm import LambdaDRDM
 from wflsim.policies.qffl import QFedAvg, QFedSGD
 from wflsim.policies.scaffold import SCAFFOLD
@@ -47,7 +47,7 @@ POLICIES: tuple[type[Policy], ...] = (
     FedAdagrad, FedAdam, FedYogi,
     DSGD, DRDSGD,
     SCALLION, SCAFCOM,
-    IFCA,
+    IFCA, IFCASGD,
     FedRobust,
 )  # fmt: skip
 """In the order in which `wflsim list policies` shows them."""
