@@ -5,7 +5,7 @@
                                                # writes reports/policies/side_by_side.* and side_by_side_curves.png
 
 Interrupted, the same command goes on; finished, it only draws again. Decentralised policies have no server, so that
-this world of uplinks and downlinks cannot carry them: `studies.peers` compares them.
+this world of uplinks and downlinks cannot carry them: they have a study of their own.
 """
 
 from __future__ import annotations
