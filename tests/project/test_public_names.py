@@ -36,10 +36,15 @@ def test_help_of_a_function_names_its_parameters_and_errors(name):
 
 
 def test_a_summary_in_a_notebook_has_each_interval_beside_its_mean():
-    summary = pd.DataFrame({"policy": ["<b>"], "energy_j": [2.0], "energy_j_low": [1.5], "energy_j_high": [2.5],
-                            "time_s": [3.0], "time_s_low": [float("nan")], "time_s_high": [float("nan")]})  # fmt: skip
-    text = summary_html(summary)
-    assert "<td>2 [1.5, 2.5]</td>" in text
-    assert "<td>3</td>" in text
+    """What has no interval stands alone, a cost is a lower bound where a run missed, and names are escaped."""
+    numbers = {"rounds": 40, "energy_j": 2.0, "paper_energy_j": 1.0, "time_s": 3.0, "up_bits": 8e6, "down_bits": 4e6, "p_reach": 1.0,
+               "final_average": 0.9, "final_worst": 0.8, "final_std": 0.05}  # fmt: skip
+    nothing = {f"{name}_{side}": float("nan") for name in numbers for side in ("low", "high")}
+    sure = {"policy": "<b>", "seeds": 5, "diverged": 0, **numbers, **nothing, "energy_j_low": 1.5, "energy_j_high": 2.5}
+    text = summary_html(pd.DataFrame([sure, {**sure, "policy": "late", "p_reach": 0.4}]))
+    assert "<td>2 J [1.5 J, 2.5 J]</td>" in text
+    assert "<td>at least 2 J</td>" in text
+    assert "<td>3 s</td>" in text
+    assert "<td>8 Mbit</td>" in text
     assert "&lt;b&gt;" in text
-    assert "energy_j_low" not in text
+    assert "energy_j" not in text

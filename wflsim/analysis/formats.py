@@ -74,6 +74,19 @@ def cost_text(value: float, unit: str) -> str:
     return f"{value:.4g} {unit}".strip() if np.isfinite(value) else "-"
 
 
+COLUMNS: tuple[tuple[str, str, Show], ...] = (
+    ("rounds", "rounds", lambda value: f"{value:.3g}"),
+    ("energy_j", "energy", joules),
+    ("paper_energy_j", "energy (paper's formula)", joules),
+    ("time_s", "simulated time", duration),
+    ("up_bits", "sent up", bits),
+    ("down_bits", "received", bits),
+)
+"""Costs of a summary: name of the column, heading, and how a number is written."""
+FINALS = (("final_average", "average accuracy"), ("final_worst", "worst accuracy"), ("final_std", "std over clients"))
+"""Accuracies of a summary's last evaluation: name of the column and heading."""
+
+
 def between(mean: str, low: str, high: str) -> str:
     """A mean and its interval: 12.3 J [11.1 J, 13.6 J]."""
     return f"{mean} [{low}, {high}]"

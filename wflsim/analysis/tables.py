@@ -13,6 +13,8 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
+from wflsim.analysis.formats import COLUMNS, cost, interval, percent
+from wflsim.analysis.formats import FINALS as ACCURACIES
 from wflsim.analysis.intervals import Interval as Interval
 from wflsim.analysis.legs import latency_s, world_facts
 from wflsim.results.reader import METRICS as FINALS
@@ -96,21 +98,21 @@ def over_seeds(runs: pd.DataFrame, has_target: bool) -> dict[str, Any]:
 
 
 def summary_html(summary: pd.DataFrame) -> str:
-    """A summary for notebooks: a line per policy (and regime), each mean with its 95 % interval in one entry."""
+    """A summary for notebooks: a line per policy (and regime), what it costs and how accurate it is at the end.
+
+    Each mean stands with its 95 % interval, as on the terminal; a cost that a run missed to pay is "at least" one.
+    """
+    rows = cast("list[dict[str, Any]]", summary.to_dict("records"))
     shown = pd.DataFrame(index=summary.index)
-    for name in map(str, summary.columns):
-        if name.endswith(("_low", "_high")):
-            continue
-        values = summary[name]
-        texts = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in values.tolist()]
-        if f"{name}_low" in summary:
-            bounds = zip(summary[f"{name}_low"].tolist(), summary[f"{name}_high"].tolist(), strict=True)
-            texts = [
-                text if np.isnan(low) or np.isnan(high) else f"{text} [{low:.4g}, {high:.4g}]"
-                for text, (low, high) in zip(texts, bounds, strict=True)
-            ]
-        shown[name] = texts
-    return str(shown.to_html(index=False, escape=True))
+    for name in map(str, summary.columns[: list(summary.columns).index("seeds") + 1]):
+        shown[name] = [str(row[name]) for row in rows]
+    if "p_reach" in summary:
+        shown["P(reach)"] = [interval(row, "p_reach", percent) for row in rows]
+    for name, heading, show in COLUMNS:
+        shown[heading] = [cost(row, name, show) for row in rows]
+    for name, heading in ACCURACIES:
+        shown[f"{heading}, last"] = [interval(row, name, percent) for row in rows]
+    return str(shown.to_html(index=False, escape=True, border=0, justify="left"))
 
 
 def diverged(runs: pd.DataFrame) -> pd.Series:

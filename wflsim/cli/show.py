@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from wflsim.analysis.formats import cost, duration, interval, percent, si
+from wflsim.analysis.formats import COLUMNS, FINALS, cost, duration, interval, percent, si
 from wflsim.analysis.joining import Comparison, saving
 from wflsim.analysis.legs import pooled, stragglers, worst_straggler
 from wflsim.analysis.tables import Results
-
-Show = Callable[[float], str]
-COLUMNS: tuple[tuple[str, str, Show], ...] = (
-    ("rounds", "rounds", lambda value: f"{value:.3g}"),
-    ("energy_j", "energy", lambda value: si(value, "J")),
-    ("paper_energy_j", "energy (paper's formula)", lambda value: si(value, "J")),
-    ("time_s", "simulated time", duration),
-    ("up_bits", "sent up", lambda value: si(value, "bit")),
-    ("down_bits", "received", lambda value: si(value, "bit")),
-)
-FINALS = (("final_average", "average accuracy"), ("final_worst", "worst accuracy"), ("final_std", "std over clients"))
 
 
 def summary_table(results: Results) -> Table:
