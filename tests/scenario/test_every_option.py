@@ -144,7 +144,7 @@ CASES: dict[str, Case] = {
     "DownlinkSpec.snr": Case("20 dB"), "DownlinkSpec.bandwidth": Case("1 MHz"), "DownlinkSpec.power": Case(2.0, UMA), "DownlinkSpec.noise_figure": Case("5 dB", UMA),
     # cell, devices, server
     "CellSpec.radius": Case(300.0, UMA), "CellSpec.min_distance": Case(450.0, UMA), "CellSpec.distances": Case([100.0, 400.0], UMA),
-    "CellSpec.speed": Case("30 m/s", UMA), "CellSpec.access": Case(),
+    "CellSpec.speed": Case("30 m/s", UMA), "CellSpec.access": Case(), "CellSpec.deadline": Case("0.05 s", {"cell.access": "least_energy"}),
     "DeviceSpec.compute": Case(), "DeviceSpec.modem": Case(None, {"radio.power": "5 mW"}), "DeviceSpec.share": Case(3.0, {"devices": [{}, {"cycles_per_sample": 1e6}]}),
     "DeviceSpec.cycles_per_sample": Case(2e6), "DeviceSpec.frequency": Case("2 GHz"), "DeviceSpec.max_frequency": Case("0.9 GHz", refused="full clock"),
     "DeviceSpec.dvfs": Case(None, {"devices.0.min_frequency": "100 MHz"}), "DeviceSpec.min_frequency": Case("990 MHz", {"devices.0.min_frequency": "100 MHz", "devices.0.dvfs": "just_in_time"}),

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from wflsim.exchange import Order
 from wflsim.world.access.access import Broadcast, Cell
 from wflsim.world.access.makespan import Expected
+from wflsim.world.channel.radio import Radio
 from wflsim.world.fleet.device import Device
 
 
@@ -23,7 +24,11 @@ def heard_s(cell: Cell, broadcasts: Mapping[int, Broadcast]) -> dict[int, float]
 
 
 def expected_uploads(
-    orders: Sequence[Order], devices: Sequence[Device], cell: Cell, broadcasts: Mapping[int, Broadcast]
+    orders: Sequence[Order],
+    devices: Sequence[Device],
+    cell: Cell,
+    radio: Radio,
+    broadcasts: Mapping[int, Broadcast],
 ) -> list[Expected]:
     """The uploads of the phase that begins now, for an uplink that is planned; else none."""
     if not cell.plans:
@@ -35,5 +40,6 @@ def expected_uploads(
         if order.up_bits and device.ready(now_s):
             own_s, _ = down.link.transfer_s((order.client,), order.each_bits, down.band_hz, now_s)
             ready_s = through_s.get(order.ask, 0.0) + own_s + device.compute_s(order)
-            uploads.append(Expected(order.client, order.up_bits, ready_s))
+            sending_w = device.traits.sending_w(radio.radiated_w(order.client, cell.up.band_hz, now_s))
+            uploads.append(Expected(order.client, order.up_bits, ready_s, sending_w))
     return uploads

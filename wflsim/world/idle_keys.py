@@ -117,6 +117,12 @@ RULES = (
         lambda spec, facts: len(facts.world.devices) == 1 and facts.world.devices[0].spread == 0,
         "all devices are equally fast: there is one kind, and its spread is 0",
     ),
+    Rule(
+        "cell",
+        ("deadline",),
+        lambda cell, facts: cell.access != "least_energy",
+        "only the plan of cell.access least_energy looks at it; server.deadline interrupts who is late",
+    ),
     Rule("d2d", ("edge_loss",), lambda d2d, facts: not facts.lost, "no link can fail here"),
     Rule("devices", ("share",), lambda kind, facts: len(facts.world.devices) == 1, "there is only one kind of device"),
     Rule(

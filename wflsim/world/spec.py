@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from wflsim.exchange import Edges
 from wflsim.spec import Spec
-from wflsim.world.access.access import CellSpec
+from wflsim.world.access.access import PLANS, CellSpec
 from wflsim.world.access.d2d import D2dSpec
 from wflsim.world.access.graph import peers
 from wflsim.world.channel.link import REFERENCE_HZ
@@ -61,9 +61,9 @@ class WorldSpec(Spec):
     @model_validator(mode="after")
     def _fit_together(self) -> WorldSpec:
         radio, access = self.radio, self.cell.access
-        if access == "makespan" and radio.rate.name in STEPPED_RATES:
-            raise ValueError("cell.access makespan plans with smooth rates: radio.rate must be shannon or gap")
-        if access in ("ofdma", "makespan") and radio.reading == "power_for_snr" and radio.path_loss is None:
+        if access in PLANS and radio.rate.name in STEPPED_RATES:
+            raise ValueError(f"cell.access {access} plans with smooth rates: radio.rate must be shannon or gap")
+        if access in ("ofdma", *PLANS) and radio.reading == "power_for_snr" and radio.path_loss is None:
             raise ValueError("radio.reading power_for_snr needs a band of known width: cell.access dedicated or tdma")
         moves = self.fleet is not None and self.fleet.correlation.data_distance and radio.path_loss is not None
         if moves and self.d2d.topology.name == "distance":
@@ -128,8 +128,8 @@ def remarks(spec: WorldSpec) -> list[str]:
         )
     if spec.cell.access == "ofdma" and radio.fading is not None and radio.fading.time == "block":
         found.append("cell.access ofdma with block fading: every transfer is looked at again in every fading block")
-    if spec.cell.access == "makespan" and (radio.fading is not None or radio.trace is not None or spec.cell.speed > 0):
-        found.append("cell.access makespan plans with the channel as it is when a phase begins")
+    if spec.cell.access in PLANS and (radio.fading is not None or radio.trace is not None or spec.cell.speed > 0):
+        found.append(f"cell.access {spec.cell.access} plans with the channel as it is when a phase begins")
     changes = (radio.fading is not None and radio.fading.time == "block") or radio.trace is not None
     if any(kind.dvfs == "just_in_time" for kind in spec.devices) and (changes or spec.cell.speed > 0):
         found.append("devices.dvfs just_in_time plans with the channel as it is when a phase begins")

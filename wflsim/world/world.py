@@ -59,6 +59,7 @@ class World:
         self._fleet_rows = partial(fleet_rows, spec, roster, samples)
         radio = Radio(spec.radio, place, seed, powers_w)
         refuse_power(fleet, spec, radio)
+        self._radio = radio
         self._graph = partial(graph_of, spec, clients, seed)
         self._peer_links = partial(PeerLinks, spec.d2d, spec.radio, radio, place, clients, seed)
         self._links: PeerLinks | None = None
@@ -141,7 +142,7 @@ class World:
         began_s = self._env.now
         phase = Phase(self._env, len(orders), self._until if until is None else until, self._blind)
         broadcasts = self._broadcast(orders)
-        self._cell.plan(expected_uploads(orders, self._devices, self._cell, broadcasts))
+        self._cell.plan(expected_uploads(orders, self._devices, self._cell, self._radio, broadcasts))
         slow_down(orders, self._devices, self._cell, broadcasts, self._until if until is None else until)
         with collector_paused():
             hearing = partial(self._selection.hearing, lambda: self._env.now, began_s)

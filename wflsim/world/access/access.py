@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Sequence
 from typing import Annotated, Any, Literal
 
 import simpy
+from pydantic import Field
 
 from wflsim.errors import ScenarioError
 from wflsim.spec import choices
-from wflsim.world.access.makespan import Expected, Planned
+from wflsim.units import Seconds
+from wflsim.world.access.least_energy import split_for_energy
+from wflsim.world.access.makespan import Expected, Planned, split_band
 from wflsim.world.access.medium import Dedicated, Flow, Medium, Turns
 from wflsim.world.access.ofdma import EqualShare, NoisyShare
 from wflsim.world.channel.link import Link
@@ -17,22 +21,30 @@ from wflsim.world.channel.placement import PlacementSpec
 from wflsim.world.channel.radio import Radio
 
 Access = Annotated[
-    Literal["dedicated", "tdma", "ofdma", "makespan"],
+    Literal["dedicated", "tdma", "ofdma", "makespan", "least_energy"],
     choices(
         dedicated="each client on a band of its own",
         tdma="one client after the other on the whole band",
         ofdma="all clients at once in equal shares of the band, dealt anew at each start and end",
         makespan="the band split so that the last upload of a phase arrives soonest",
+        least_energy="the band split so that the uploads of a phase take the least energy and arrive by cell.deadline",
     ),
 ]
+
+
+PLANS: tuple[Access, ...] = ("makespan", "least_energy")
+"""Ways to share the band in which the uploads of a phase are planned when it begins."""
 
 
 class CellSpec(PlacementSpec):
     """The radio cell: one base station, where its clients are, and how they share the band."""
 
     access: Access = "dedicated"
-    """How clients share the band, up and down; `wflsim list access` describes each. Makespan is for uploads, the
-    downlink is then OFDMA."""
+    """How clients share the band, up and down; `wflsim list access` describes each. Makespan and least_energy
+    are for uploads, the downlink is then OFDMA."""
+    deadline: Annotated[Seconds, Field(gt=0)] | None = None
+    """Time from the beginning of a phase by which all uploads arrive under access least_energy; where they cannot, they
+    arrive as soon as they can. Nobody is late by it (that is server.deadline). Null: none."""
 
 
 class Broadcast(Flow):
@@ -55,9 +67,10 @@ class Cell:
 
     def __init__(self, spec: CellSpec, env: simpy.Environment, radio: Radio) -> None:
         self.env = env
-        self.up = _medium(spec.access, env, radio.up, radio.up_hz)
+        self.up = _medium(spec.access, env, radio.up, radio.up_hz, spec.deadline)
         # Planned bands are for uploads; what the base station sends to one client each goes in equal shares.
-        self.down = _medium("ofdma" if spec.access == "makespan" else spec.access, env, radio.down, radio.down_hz)
+        self.down = _medium("ofdma" if spec.access in PLANS else spec.access, env, radio.down, radio.down_hz)
+        self._access = spec.access
 
     def plan(self, uploads: Sequence[Expected]) -> None:
         """Plan the bands for the uploads of the phase that begins now, where access is planned."""
@@ -73,8 +86,8 @@ class Cell:
         """Refuse an asynchronous policy on a planned uplink: nobody knows which uploads will meet."""
         if self.plans:
             raise ScenarioError(
-                "cell.access: makespan plans the uploads of one synchronous phase; an asynchronous policy needs "
-                "dedicated, tdma or ofdma"
+                f"cell.access: {self._access} plans the uploads of one synchronous phase; an asynchronous policy needs "
+                f"dedicated, tdma or ofdma"
             )
 
     def broadcast(self, clients: Sequence[int], bits: float, wake_s: float) -> Broadcast:
@@ -107,12 +120,19 @@ class Cell:
         yield flow.on_air.event
 
 
-def _medium(access: Access, env: simpy.Environment, link: Link, band_hz: float) -> Medium:
+def _medium(
+    access: Access, env: simpy.Environment, link: Link, band_hz: float, deadline_s: float | None = None
+) -> Medium:
     """The medium that the key cell.access names."""
     if access == "dedicated":
         return Dedicated(env, link, band_hz)
     if access == "tdma":
         return Turns(env, link, band_hz)
     if access == "makespan":
-        return Planned(env, link, band_hz)
+        return Planned(env, link, band_hz, lambda uploads, powers_w, hz: split_band(uploads, hz))
+    if access == "least_energy":
+        until_s = math.inf if deadline_s is None else deadline_s
+        return Planned(
+            env, link, band_hz, lambda uploads, powers_w, hz: split_for_energy(uploads, powers_w, hz, until_s)
+        )
     return NoisyShare(env, link, band_hz) if link.noise_follows_band else EqualShare(env, link, band_hz)

@@ -25,7 +25,7 @@ class LossSpec(Spec):
     outage_threshold: Ratio | None = None
     """SNR below which Rayleigh fading means outage: an attempt fails with probability 1 - exp(-threshold/SNR). The SNR
     is that of the instant at which the upload begins, on the band that it then has: its own (cell.access dedicated),
-    the whole band (tdma), its equal share among all who send then (ofdma), or its planned part (makespan). Null:
+    the whole band (tdma), its equal share among all who send then (ofdma), or its planned part (a planned split). Null:
     attempts fail with `probability`."""
     waterfall: Ratio | None = None
     """Threshold m of the packet error law 1 - exp(-m/SNR) (Chen et al. 2021: 1.08), taken at the SNR of the instant at
