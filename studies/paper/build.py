@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from studies.paper import claims, figures, search, study, tables, theory
+from studies.paper import claims, figures, open_page, search, study, tables, theory
 
 WORDS = Path(__file__).with_name("words.md")
 """What the numbers mean, written by hand; the numbers themselves come from the code below."""
@@ -73,7 +73,10 @@ def longer(table: pd.DataFrame) -> Iterator[str]:
 
 def page(table: pd.DataFrame) -> str:
     """words.md with its placeholders filled."""
-    parts = {"VERDICTS": verdicts(table), "DISTANCES": distances(table), "FROZEN": frozen(), "LONGER": longer(table)}
+    parts = {
+        "VERDICTS": verdicts(table), "DISTANCES": distances(table), "FROZEN": frozen(), "LONGER": longer(table),
+        "OPEN": open_page.lines(),
+    }  # fmt: skip
     text = WORDS.read_text()
     for name, lines in parts.items():
         text = text.replace(f"<!-- {name} -->", "\n".join(lines))
@@ -87,9 +90,9 @@ def headline(table: pd.DataFrame) -> str:
     parts = []
     for policy, row in rows.items():
         parts.append(f"{row['ours']:.1f} % [{row['low']:.1f}, {row['high']:.1f}] with {study.ALGORITHMS[policy]}")
-    best = pd.read_csv(study.MAPS["full"])
+    best = open_page.read().query("accounting == 'full'")
     ends = [best.iloc[0], best.iloc[-1]]
-    places = [f"{one['tau_star']} at {one['radio.snr']} and {one['radio.bandwidth']}" for one in ends]
+    places = [f"{open_page.shown(one)} at {one['radio.snr']} and {one['radio.bandwidth']}" for one in ends]
     return (
         f"Thirty clients with unlike Kuzushiji-MNIST images train a CNN: after 60 rounds the worst of them has "
         f"{' and '.join(parts)} ({rows['drdm']['seeds']} seeds, 95 % intervals). The tau that brings every "

@@ -14,9 +14,10 @@ from typing import Any
 import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from studies.paper import claims, study, tables
+from studies.paper import claims, open_page, study, tables
 
 matplotlib.use("Agg")
 
@@ -99,7 +100,7 @@ def tau_curves(path: Path) -> None:
 def headline(path: Path) -> None:
     """The README's picture: what the policies reach in the worst client, and which tau costs the least energy."""
     found = list(study.read(entry for entry in study.entries("kmnist") if (entry.alpha, entry.sigma) == (0.1, 0.0)))
-    if not found or not study.MAPS["full"].exists():
+    if not found:
         return
     chart = Figure(figsize=(10, 3.8), layout="constrained")
     left, right = chart.subplots(1, 2, width_ratios=(1, 1.1))
@@ -111,7 +112,7 @@ def headline(path: Path) -> None:
     left.spines[["top", "right"]].set_visible(False)
     left.legend(frameon=False, fontsize=8, loc="lower right", title="policy (seeds)", title_fontsize=8)
     left.set_xlim(0, None)
-    image = energy_map(right, study.MAPS["full"])
+    image = energy_map(right, "full")
     right.set_title("DRDM: the cheapest tau for 80 % in every client", fontsize=10)
     chart.colorbar(image, ax=right, label="local steps tau*")
     chart.savefig(path, dpi=150)
@@ -119,35 +120,39 @@ def headline(path: Path) -> None:
 
 def energy_maps(path: Path) -> None:
     """tau* under both accountings."""
-    if not all(file.exists() for file in study.MAPS.values()):
-        return
     chart = Figure(figsize=(11, 4.8), layout="constrained")
     titles = {
         "paper": "the paper's formula: local steps, uploads",
         "full": "whole device: every bit, phase, idle second",
     }
-    for number, (name, file) in enumerate(study.MAPS.items()):
+    for number, name in enumerate(study.MAPS):
         ax = chart.add_subplot(1, 2, number + 1)
-        image = energy_map(ax, file)
+        image = energy_map(ax, name)
         ax.set_title(titles[name], fontsize=10)
     chart.colorbar(image, ax=chart.axes, label="tau*")
     chart.suptitle(
-        "tau* that brings every client to 80 % for the least energy {all taus within 5 % of it}", fontsize=11
+        "tau* that brings every client to 80 % for the least energy {all taus within 5 % of it}; * from two seeds",
+        fontsize=11,
     )
     chart.savefig(path, dpi=150)
 
 
-def energy_map(ax: Any, file: Path) -> Any:
-    """tau* at every SNR and bandwidth, below it all taus within 5 % of the least energy."""
-    table = pd.read_csv(file)
+def energy_map(ax: Any, accounting: str) -> Any:
+    """tau* at every SNR and bandwidth, below it all taus within 5 % of the least energy; a star where two seeds chose
+    it, an arrow where a larger or smaller tau was not trained."""
+    whole = open_page.read()
+    table = whole[whole["accounting"] == accounting]
     rows, columns = (list(dict.fromkeys(table[key])) for key in ("radio.snr", "radio.bandwidth"))
     best = table.pivot(index="radio.snr", columns="radio.bandwidth", values="tau_star").loc[rows, columns]
-    image = ax.imshow(best, cmap="cividis", vmin=5, vmax=30, aspect="auto")
+    scale = LogNorm(whole["tau_star"].min(), whole["tau_star"].max())
+    image = ax.imshow(best, cmap="cividis", norm=scale, aspect="auto")
+    arrows = {"no larger tau was trained yet": "\u2191", "no smaller tau was trained yet": "\u2193"}
     for regime in table.to_dict("records"):
         at = columns.index(regime["radio.bandwidth"]), rows.index(regime["radio.snr"])
-        colour = "white" if regime["tau_star"] < 17.5 else "black"
+        colour = "white" if scale(regime["tau_star"]) < 0.55 else "black"
         near = str(regime["within5"]).replace(" ", ", ")
-        ax.text(*at, f"{regime['tau_star']}", ha="center", va="bottom", fontsize=9, color=colour)
+        mark = ("*" if regime["seeds"] < FEW else "") + arrows.get(regime["end"], "")
+        ax.text(*at, f"{regime['tau_star']}{mark}", ha="center", va="bottom", fontsize=9, color=colour)
         ax.text(*at, f"{{{near}}}", ha="center", va="top", fontsize=6.5, color=colour)
     ax.set_xticks(range(len(columns)), columns)
     ax.set_yticks(range(len(rows)), rows)

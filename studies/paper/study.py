@@ -34,6 +34,12 @@ KEY = COLUMNS[:7]
 TAU_STUDY = "energy_map"
 TAU_ROUNDS = {5: 110, 10: 85, 15: 70, 20: 60, 30: 50}
 """How far DRDM is followed for every tau: far enough for 85 % in the worst client."""
+OPEN_STUDY = "open_map"
+OPEN_SEEDS = {
+    **dict.fromkeys((5, 10, 15, 20, 30, 50, 2, 100, 1, 3, 70), 5), **dict.fromkeys((200, 400, 600, 300, 150), 2)
+}  # fmt: skip
+"""How many seeds DRDM is to be run with for every tau of the open energy map, each as far as its target; the most
+useful taus first."""
 LONG_STUDY = "long"
 LONG_ROUNDS = 250
 """How far DRDM and FedAvg are followed in the CNN's first setting: when do they pass the paper's numbers?"""
@@ -45,7 +51,7 @@ class Entry(NamedTuple):
     """One algorithm in one setting of a study."""
 
     study: str
-    """Names the file of the runs: a key of DATA_SETS, TAU_STUDY or LONG_STUDY."""
+    """Names the file of the runs: a key of DATA_SETS, TAU_STUDY, OPEN_STUDY or LONG_STUDY."""
     alpha: float
     sigma: float
     policy: str
@@ -62,7 +68,9 @@ class Entry(NamedTuple):
     def scenario(self) -> Scenario:
         """The published scenario, in this entry's setting."""
         overrides = [f"partition.alpha={self.alpha}", f"partition.sigma={self.sigma}", "sweep=null"]
-        found = load(scenario_file(self.data if self.study == LONG_STUDY else self.study), overrides)
+        overrides += ["evaluate_every=1"] if self.study == OPEN_STUDY else []
+        files = {LONG_STUDY: self.data, OPEN_STUDY: TAU_STUDY}
+        found = load(scenario_file(files.get(self.study, self.study)), overrides)
         policies = [p.model_copy(update={"tau": self.tau}) for p in found.policies if p.name == self.policy]
         return found.model_copy(update={"policies": tuple(policies)})
 
@@ -76,6 +84,8 @@ def entries(study: str) -> list[Entry]:
     """All entries of a study, setting by setting."""
     if study == TAU_STUDY:
         return [Entry(study, 0.1, 0.0, "drdm", tau, rounds) for tau, rounds in TAU_ROUNDS.items()]
+    if study == OPEN_STUDY:
+        return [Entry(study, 0.1, 0.0, "drdm", tau) for tau in OPEN_SEEDS]
     if study == LONG_STUDY:
         return [Entry(study, 0.1, 0.0, policy, rounds=LONG_ROUNDS) for policy in ("drdm", "fedavg")]
     return [Entry(study, *setting, policy) for setting in settings(study) for policy in ALGORITHMS]

@@ -22,7 +22,7 @@ def test_all_330_entries_stand_beside_the_papers():
 def test_the_files_of_runs_are_tidy_and_hold_nothing_else():
     """Every line belongs to an entry of its study, once, in order; whoever adds a run that is there changes no byte."""
     files = {path.name for path in study.REPORT.glob("runs_*.csv")}
-    studies = [*study.DATA_SETS, study.TAU_STUDY, study.LONG_STUDY]
+    studies = [*study.DATA_SETS, study.TAU_STUDY, study.OPEN_STUDY, study.LONG_STUDY]
     assert files == {study.file_of(name).name for name in studies}
     for name in studies:
         table = pd.read_csv(study.file_of(name))

@@ -185,18 +185,6 @@ def test_the_published_map_comes_out_again(tmp_path):
         assert same, path.name
 
 
-@pytest.mark.slow
-def test_the_papers_map_follows_from_its_runs(tmp_path):
-    """In a process of its own, because it names a store. The two last digits of a cost may be another machine's."""
-    done = subprocess.run([sys.executable, "-m", "studies.paper.energy_map", str(tmp_path / "map")], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    for path in (REPORTS / "paper" / "energy_paper").iterdir():
-        if path.suffix == ".csv":
-            pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "map" / path.name), pd.read_csv(path), rtol=1e-12)
-        else:
-            assert (tmp_path / "map" / path.name).read_text() == path.read_text()
-
-
 def test_the_minimax_table_follows_from_its_csv():
     rows = pd.read_csv(REPORTS / "policies" / "minimax.csv").to_dict("records")
     p = minimax.the_problem()
