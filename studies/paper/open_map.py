@@ -21,10 +21,9 @@ from joblib import Parallel, delayed
 from studies.paper import study
 from wflsim.experiments.cached import CachedTraining
 from wflsim.experiments.plan import Run
-from wflsim.learning.metrics import metrics
 from wflsim.records import TraceRound
 from wflsim.results.store import Store
-from wflsim.target import reached_in
+from wflsim.target import metrics, reached_in
 from wflsim.tune.curves import UNLIMITED
 
 TARGET = {"accuracy": 0.8}
