@@ -33,10 +33,13 @@ def dbm_to_w(power_dbm: float) -> float:
     return 1e-3 * db_to_ratio(power_dbm)
 
 
+DAY_S = 86400.0
+"""Length of a day in seconds."""
+
 # By base unit: the units that a quantity of this kind may have, each with its factor or function to the base unit.
 UNITS: dict[str, dict[str, Converter]] = {
     "Hz": {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9},
-    "s": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "h": 3600.0, "d": 86400.0},
+    "s": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "h": 3600.0, "d": DAY_S},
     "W": {"W": 1.0, "mW": 1e-3, "uW": 1e-6, "kW": 1e3, "dBm": dbm_to_w, "dBW": db_to_ratio},
     "J": {"J": 1.0, "mJ": 1e-3, "uJ": 1e-6, "kJ": 1e3, "MJ": 1e6, "Wh": 3600.0, "mWh": 3.6},
     "m": {"m": 1.0, "km": 1e3, "cm": 1e-2},

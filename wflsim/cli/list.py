@@ -11,12 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from wflsim.errors import ScenarioError
+from wflsim.units import DAY_S
 
 if TYPE_CHECKING:  # every command imports this file, and few need the store
     from wflsim.results.store import Store, Stored
 
-DAY_S = 86400.0
-"""Seconds of a day."""
 
 
 def list_(

@@ -9,19 +9,18 @@ from rich.table import Table
 from rich.text import Text
 
 from wflsim.analysis.formats import percent
+from wflsim.analysis.regimes import HOLLOW, marks_in
 from wflsim.tune.choice import Candidate, Choice
 from wflsim.tune.costs import shown
 from wflsim.tune.question import Study
-from wflsim.tune.words import chance
+from wflsim.tune.words import chance, tau_star
 
-HOLLOW = "○"
-"""Beside a tau that stop.rounds cut off and that could still win, or a tau* that such a tau could still beat."""
 
 def tau_map(found: Study) -> Iterator[Table]:
     """Per policy: a map over two keys, a line per regime otherwise; in a single regime, a line per tau.
 
-    * marks tau*, ! a tau* that missed the target on some seed, ○ a tau that was cut off and could still win; "none"
-    stands where no tau reaches the target, with the nearest tau and how far it came.
+    "none" stands where no tau reaches the target, with the nearest tau and how far it came; the marks of a map are
+    those of `analysis.regimes.MARKS`, explained below it.
     """
     for policy in dict.fromkeys(policy for policy, _ in found.choices):
         values = [list(dict.fromkeys(regime.values[key] for regime in found.regimes)) for key in found.keys]
@@ -43,6 +42,7 @@ def _map(found: Study, policy: str, rows: list[str], columns: list[str]) -> Tabl
     at = {tuple(regime.values.values()): found.choices[policy, regime.number] for regime in found.regimes}
     for row in rows:
         table.add_row(Text(row), *(_cell(found, at[row, column]) for column in columns))
+    table.caption = Text(marks_in([tau_star(choice) for choice in at.values()])) or None
     return table
 
 
@@ -55,6 +55,8 @@ def _regimes(found: Study, policy: str) -> Table:
         sure = chance(choice.best) if choice.best is not None else "-"
         words = (_cell(found, choice), shown(found.spec, choice.unseen.mean), " ".join(map(str, choice.within5)))
         table.add_row(*map(Text, regime.values.values()), *words, sure, percent(choice.nearest.p_reach))
+    mine = [found.choices[policy, regime.number] for regime in found.regimes]
+    table.caption = Text(marks_in([tau_star(choice) for choice in mine])) or None
     return table
 
 
@@ -80,8 +82,6 @@ def _reach(one: Candidate) -> str:
 
 
 def _cell(found: Study, choice: Choice) -> str:
-    mark = HOLLOW if choice.could_win else ""
     if choice.best is None:
-        return f"none{mark} ({choice.nearest.tau}: {percent(choice.nearest.attained)})"
-    flag = "!" if choice.best.p_reach < 1 else ""
-    return f"{choice.best.tau}{flag}{mark} ({shown(found.spec, choice.best.cost.mean)})"
+        return f"{tau_star(choice)} ({choice.nearest.tau}: {percent(choice.nearest.attained)})"
+    return f"{tau_star(choice)} ({shown(found.spec, choice.best.cost.mean)})"

@@ -13,7 +13,7 @@ from wflsim.analysis.tables import FACTS, Results
 from wflsim.door import recorded
 from wflsim.errors import StoreError
 from wflsim.experiments.plan import regimes
-from wflsim.results.folders import ENDED, SCENARIO, about, runs_table
+from wflsim.results.folders import ENDED, SCENARIO, runs_table
 from wflsim.scenario import Scenario, load
 
 
@@ -25,8 +25,6 @@ def compare(folders: Sequence[str | Path]) -> Comparison:
 
 def _parts(folder: Path, notes: list[str]) -> Iterator[Part]:
     """The runs of a folder, by regime and policy; `notes` is told what was left out."""
-    if (kind := about(folder)[0].get("kind", "run")) not in ("run", "sweep"):
-        raise StoreError(f"{folder} holds a {kind}; compare joins the folders of `wflsim run`, sweeps included")
     results = Results(folder, partial=True)
     code = results.about.get("code", {})
     with recorded():

@@ -29,7 +29,7 @@ class FolderReader:
     """A result folder of any kind.
 
     `strict`: whether damage is an error, or a sentence in `missing`. `partial`: whether runs that have not ended are
-    left out where a strict reader would refuse the folder.
+    left out where a strict reader would refuse the folder; a folder without runs, that is of tuning, is refused then.
     """
 
     def __init__(self, folder: str | Path, strict: bool = True, partial: bool = False) -> None:
@@ -43,6 +43,9 @@ class FolderReader:
         self.about, self.marks = self._open()
         self.kind = str(self.about.get("kind", "run"))
         """Kind of the folder: run, sweep or tune."""
+        if partial and self.kind not in ("run", "sweep"):
+            joined = "compare joins the folders of `wflsim run`, sweeps included"
+            raise StoreError(f"{self.folder} holds a {self.kind}; {joined}")
         self.scenario = self._read_scenario()
         self.labels = self._read_labels()
         """Labels of the policies, in the scenario's order."""

@@ -8,14 +8,14 @@ from typing import Any
 import matplotlib
 import numpy as np
 
+from wflsim.analysis.regimes import marks_in
 from wflsim.tune.costs import shown
 from wflsim.tune.question import Study
+from wflsim.tune.words import tau_star
 
 matplotlib.use("Agg", force=False)
 
 MOST_TEXTS = 400
-HOLLOW = "○"
-"""Beside a tau* that a tau cut off by stop.rounds could still beat."""
 
 
 def draw(found: Study, path: Path) -> None:
@@ -32,7 +32,9 @@ def draw(found: Study, path: Path) -> None:
         axes.set_title(policy, fontsize=10)
     metric = f"{100 * found.target.accuracy:g} % {found.target.metric} accuracy"
     title = f"local steps tau* to {metric}\nat least {_what(found)}"
-    if any(choice.could_win for choice in found.choices.values()):
+    if marks := marks_in([tau_star(choice) for choice in found.choices.values()]) if grid else "":
+        title += "\n" + marks.replace("; ", "\n")
+    elif any(choice.could_win for choice in found.choices.values()):
         title += "\nhollow: stop.rounds cut off a tau that could still win"
     if all(choice.best is None for choice in found.choices.values()):
         title = f"no tau reaches {metric}"
@@ -61,10 +63,7 @@ def _heat(found: Study, policy: str, axes: Any) -> None:
         if len(found.regimes) <= MOST_TEXTS:
             candidates = [one.tau for one in choice.candidates]
             dark = best is not None and best.tau < (min(candidates) + max(candidates)) / 2
-            mark = HOLLOW if choice.could_win else ""
-            text = f"none{mark}"
-            if best is not None:
-                text = f"{best.tau}{'*' if best.p_reach < 1 else ''}{mark}\n{shown(found.spec, best.cost.mean)}"
+            text = tau_star(choice) + (f"\n{shown(found.spec, best.cost.mean)}" if best is not None else "")
             colour = "white" if dark else "black"
             axes.text(where[1], where[0], text, ha="center", va="center", fontsize=8, color=colour)
     low, high = (pick(one.tau for one in found.choices[policy, 0].candidates) for pick in (min, max))

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from wflsim.analysis.formats import percent
+from wflsim.analysis.regimes import tau_text
 from wflsim.analysis.tables import Interval
 from wflsim.tune.chance import FEWEST
 from wflsim.tune.choice import Candidate, Choice
@@ -29,6 +30,14 @@ def answer(found: Study) -> str:
             sentences.append(_nobody(found, policy, {n: choice for n, choice in own.items() if n not in won}, len(own)))
         sentences += _doubts(found, own)
     return " ".join(sentences)
+
+
+def tau_star(choice: Choice) -> str:
+    """tau* of a regime with its marks, as map.csv has it and as every rendering of the map shows it."""
+    tau = choice.best.tau if choice.best is not None else None
+    return tau_text(
+        {"tau_star": tau, "edge": choice.edge, "p_reach": choice.nearest.p_reach, "could_win": choice.could_win}
+    )
 
 
 def goal(found: Study) -> str:

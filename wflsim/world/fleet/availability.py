@@ -15,9 +15,9 @@ from pydantic import Field, model_validator
 
 from wflsim.rng import stream
 from wflsim.spec import Spec
-from wflsim.units import Seconds, Share
+from wflsim.units import DAY_S, Seconds, Share
 from wflsim.world.bounds import LONGEST_WAIT_S
-from wflsim.world.fleet.hours import DAY_S, Both, Hours, Listed, Window
+from wflsim.world.fleet.hours import Both, Hours, Listed, Window
 from wflsim.world.fleet.hours_files import FileHours, hours_from_file
 
 Long = Annotated[Seconds, Field(ge=1e-3)]

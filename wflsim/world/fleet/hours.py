@@ -11,8 +11,6 @@ from wflsim.errors import ScenarioError
 
 Window = tuple[float, float]
 """Begin and end of a window, in seconds of simulated time."""
-DAY_S = 86400.0
-"""Seconds of a day."""
 WINDOWS_AT_MOST = 1_000_000
 """Most windows of one device that are made; each is kept."""
 
