@@ -44,6 +44,8 @@ def keeps_its_own(kind):
 
 
 OWN = [kind.model_fields["name"].default for kind in POLICIES if keeps_its_own(kind)]
+STEPS = {kind.model_fields["name"].default: min(2, kind.model_fields["tau"].default) for kind in POLICIES}
+"""Local steps of each: two, or one where its equations have only one."""
 SCENARIO = f"""
 name: own
 clients: 6
@@ -52,7 +54,7 @@ data: {{name: digits}}
 partition: {{alpha: 0.3, sigma: 0.5}}
 model: {{name: linear}}
 train: {{batch: 16}}
-policies: {json.dumps([{"name": name, **CASES[name], "tau": 2} for name in OWN])}
+policies: {json.dumps([{"name": name, **CASES[name], "tau": STEPS[name]} for name in OWN])}
 radio: {{snr: 10 dB, bandwidth: 180 kHz, power: 100 mW, loss: {{probability: 0.2}}}}
 stop: {{rounds: 30}}
 """

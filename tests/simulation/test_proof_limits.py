@@ -54,9 +54,10 @@ TABLE: dict[str, dict[str, Limits]] = {
     "Rayleigh": {"speed": SPEED, "block": (0.999e-6, 1e-6, 1e29, None)},
     "Rician": {"speed": SPEED, "block": (0.999e-6, 1e-6, 1e29, None), "k": RATIO},
     "Gap": {"gap": ("-60.001 dB", "-60 dB", "60 dB", "60.001 dB")}, "Fixed": {"efficiency_bps_per_hz": (0.999e-6, 1e-6, 20, 20.001)},
-    "CellSpec": {"radius": (0, 1e-12, 1e9, 1.0001e9), "min_distance": (0.00999, 0.01, 1e29, None), "distances": ([-1e-12], [0], [1e29], None), "speed": SPEED},
+    "CellSpec": {"radius": (0, 1e-12, 1e9, 1.0001e9), "min_distance": (0.00999, 0.01, 1e29, None), "distances": ([-1e-12], [0], [1e29], None), "speed": SPEED, "deadline": (0, 1e-12, 1e29, None)},
+    "CorrelationSpec": dict.fromkeys(("speed_data", "speed_distance", "data_distance"), (-1.000001, -1, 1, 1.000001)),
     "DeviceSpec": {
-        "share": (0.999e-6, 1e-6, 1e6, 1.000001e6), "cycles_per_sample": (-1e-12, 0, 1e15, 1.000001e15), "frequency": HERTZ, "max_frequency": HERTZ, "kappa": SHARE,
+        "share": (0.999e-6, 1e-6, 1e6, 1.000001e6), "cycles_per_sample": (-1e-12, 0, 1e15, 1.000001e15), "frequency": HERTZ, "max_frequency": HERTZ, "min_frequency": HERTZ, "kappa": SHARE,
         "speed": (0.999, 1, 1e29, None), "memory_share": SHARE, "clock_exponent": (-1e-12, 0, 4, 4.001), "amplifier_efficiency": MEASURABLE_SHARE,
         "amplifier_exponent": SHARE, "battery": POSITIVE, "spread": (-1e-12, 0, 3, 3.001), "dropout": SHARE,
         **dict.fromkeys(("compute_idle_power", "compute_active_power", "receive_power", "receive_energy_per_bit", "listen_power", "sleep_power",

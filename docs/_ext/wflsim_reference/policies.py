@@ -98,4 +98,5 @@ def _relinked(text: str) -> str:
 
 def undescribed() -> list[str]:
     """Policies of which the page could not say what they are, whose they are or what they send."""
-    return [name_of(one) for one in POLICIES if not (first_paragraph(one) and one.paper and one.down and one.up)]
+    known = {one: (first_paragraph(one), one.about.paper, one.about.down, one.about.up) for one in POLICIES}
+    return [name_of(one) for one, facts in known.items() if not all(facts)]

@@ -43,11 +43,13 @@ class CorrelationSpec(Spec):
     """
 
     speed_data: RankCorrelation = 0.0
-    """Between the speed of a client's device and the number of its training samples; 0.6: who has much, is fast."""
+    """Correlation between the speed of a client's device and the number of its training samples; 0.6: who has much, is
+    fast."""
     speed_distance: RankCorrelation = 0.0
-    """Between the speed of a client's device and its distance from the base station at the beginning."""
+    """Correlation between the speed of a client's device and its distance from the base station at the beginning."""
     data_distance: RankCorrelation = 0.0
-    """Between the number of a client's training samples and its distance; if not 0, clients trade places."""
+    """Correlation between the number of a client's training samples and its distance; if not 0, clients trade
+    places."""
 
     @model_validator(mode="after")
     def _hold_together(self) -> CorrelationSpec:
