@@ -181,7 +181,8 @@ def interval(values: Sequence[float], form: str) -> str:
     known = np.array([value for value in values if not np.isnan(value)])
     if len(known) < len(values):
         return f"missed by {len(values) - len(known)} of {len(values)}"
-    return f"{known.mean():{form}} +- {stats.t.ppf(0.975, len(known) - 1) * stats.sem(known):{form}}"
+    half = stats.t.ppf(0.975, len(known) - 1) * stats.sem(known)
+    return f"{known.mean():{form}} +- {half:{form.lstrip('+')}}"
 
 
 def page(rows: pd.DataFrame) -> str:
@@ -225,8 +226,7 @@ def page(rows: pd.DataFrame) -> str:
         for name in TRAINERS:
             cells = [interval(values(f"shift {model}", name, f"{length:g}"), ".1%") for length in SHIFTS]
             lines.append(f"| {words} | {name} | " + " | ".join(cells) + " |")
-    if (rows["claim"] == "affine mlp").any():
-        lines += affine_table(values)
+    lines += affine_table(values)
     lines += [
         "",
         "## Two planted groups",

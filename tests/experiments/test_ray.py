@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from small_scenarios import BIG
+from typer.testing import CliRunner
 
 import wflsim
+from wflsim.cli.main import app
 from wflsim.experiments import compute as compute_module
 from wflsim.experiments.pool import Died, Ray
 from wflsim.experiments.sweep import run_sweep
@@ -149,3 +151,22 @@ def deadly(code):
         return compute_group(group, wait)
 
     return compute_group
+
+
+def test_a_policy_of_a_users_own_is_loaded_by_workers_on_ray(cluster, tmp_path, monkeypatch):
+    """`wflsim run --pool ray` with a policy file outside the repository, and a helper that it imports beside it."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    CliRunner().invoke(app, ["new", "--policy", str(folder / "mine.py")], catch_exceptions=False)
+    text = (folder / "mine.py").read_text().replace("import numpy as np\n", "import numpy as np\nfrom helper import HALF\n")
+    (folder / "mine.py").write_text(text.replace("self.beta *", "HALF * self.beta *"))
+    (folder / "helper.py").write_text("HALF = 0.5\n")
+    (folder / "s.yaml").write_text(SHORT.replace("fedavg", "./mine.py:Mine"))
+    for pool in ("local", "ray"):
+        monkeypatch.setenv("WFLSIM_STORE", str(tmp_path / f"{pool}-store"))
+        arguments = ["run", str(folder / "s.yaml"), "--set", "sweep=null", "--pool", pool, "--out", str(tmp_path / pool)]
+        done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+    ours = {name: content for name, content in rows(tmp_path / "ray").items() if name.startswith("Mine")}
+    assert len(ours) >= 6
+    assert rows(tmp_path / "ray") == rows(tmp_path / "local")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -428,3 +429,88 @@ class TestTheContractFindsWhatIsBroken:
         sentence = sentence.replace("160", "288")
         with pytest.raises(AssertionError, match=re.escape(sentence)):
             check_policy(f"{project}/mine.py:Mine", m=3)
+
+
+FEDAVG_OF_MY_OWN = '''"""FedAvg, written anew outside the repository."""
+
+from wflsim.exchange import Ask, Draw, Gather
+from wflsim.policies.base import About, ModelAndCounts, Policy, Step, average_models, received
+
+
+class Mine(Policy):
+    """Average the models of m clients after tau steps each."""
+
+    about = About("my own", down="1v", up="1v")
+
+    eta: Step = 0.05
+    """Learning rate."""
+
+    def round(self, x, s, rng):
+        D, a = yield Draw(self.m or len(x.d))
+        got = yield Gather([Ask(D, self.local_steps, shared={"w": x.w}, models_up=1)])
+        return ModelAndCounts(average_models(received(got, "w"), got, "y", a), x.d) if got else x
+
+    def local_steps(self, me, w):
+        y = me.copies_of(w)
+        for _ in range(self.tau):
+            me.descend(y, self.eta)
+        return {"y": me.sent(y, near=w)}
+'''
+TO_TUNE = {
+    "stop": {"rounds": 12, "target": {"accuracy": 0.3, "metric": "average"}}, "tune": {"knobs": {"tau": [1, 2, 4]}},
+    "sweep": {"grid": {"radio.snr": ["-10 dB", "10 dB"]}},
+}  # fmt: skip
+ANSWERS = ("map.csv", "costs.csv", "curves.csv")
+
+
+def answers(folder):
+    """The tables of a tuning, whatever its policy is called."""
+    return {name: (folder / name).read_text().replace("Mine", "fedavg") for name in ANSWERS}
+
+
+def test_it_is_tuned_as_a_built_in_one_is_and_reported(project, tmp_path):
+    """FedAvg of one's own gets the answer of FedAvg, from trainings of its own."""
+    (project / "mine.py").write_text(FEDAVG_OF_MY_OWN)
+    for number, name in enumerate(("fedavg", "Mine")):
+        (project / "s.yaml").write_text(yaml.safe_dump({**SCENARIO, **TO_TUNE, "policies": SCENARIO["policies"][number : number + 1]}))
+        done = shell("tune", project / "s.yaml", "--out", tmp_path / name, "--workers", 1)
+        assert done.exit_code == 0
+        assert name in done.output
+    assert len(list((tmp_path / "store" / "traces").glob("*"))) == 12, "of each three taus with two seeds"
+    assert answers(tmp_path / "Mine") == answers(tmp_path / "fedavg")
+    assert "Mine" in (tmp_path / "Mine" / "map.csv").read_text()
+    assert (pd.read_csv(tmp_path / "Mine" / "map.csv")["tau_star"] >= 1).all()
+    assert shell("report", tmp_path / "Mine").exit_code == 0
+    assert "Mine" in (tmp_path / "Mine" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("command", ["run", pytest.param("tune", marks=pytest.mark.slow)])
+def test_a_sweep_or_a_tuning_of_it_goes_on_after_a_kill_to_the_same_bytes(project, tmp_path, monkeypatch, command):
+    (project / "mine.py").write_text(FEDAVG_OF_MY_OWN)
+    given = {**SCENARIO, **TO_TUNE, "policies": SCENARIO["policies"][1:]}
+    (project / "s.yaml").write_text(yaml.safe_dump(given if command == "tune" else {key: given[key] for key in given if key != "tune"}))
+    names = ANSWERS if command == "tune" else ("runs.csv", "summary.csv")
+    shell(command, project / "s.yaml", "--out", tmp_path / "whole", "--workers", 1)
+    monkeypatch.setenv("WFLSIM_STORE", str(tmp_path / "other store"))
+    round_of, seen = Training.round, []
+
+    def dies(self, s):
+        seen.append(s)
+        if len(seen) == 17:
+            raise Killed
+        return round_of(self, s)
+
+    monkeypatch.setattr("wflsim.simulation.checkpoint.INTERVAL_S", 0.0)
+    monkeypatch.setattr("wflsim.experiments.cached.checkpoint.INTERVAL_S", 0.0)
+    monkeypatch.setattr(Training, "round", dies)
+    with pytest.raises(Killed):
+        shell(command, project / "s.yaml", "--out", tmp_path / "out", "--workers", 1)
+    assert not (tmp_path / "out" / names[0]).exists()
+    before = len(seen)
+    assert shell(command, project / "s.yaml", "--out", tmp_path / "out", "--workers", 1).exit_code == 0
+    anew = len(seen) - before
+    monkeypatch.setenv("WFLSIM_STORE", str(tmp_path / "third store"))
+    shell(command, project / "s.yaml", "--out", tmp_path / "third", "--workers", 1)
+    assert 0 < anew < len(seen) - before - anew, "what was trained before the kill was not trained again"
+    for name in names:
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
