@@ -23,7 +23,8 @@ from studies.known_answer import MAP
 from wflsim.files import write
 from wflsim.rng import stream
 from wflsim.scenario.blocks import TauRange
-from wflsim.tune.choice import Choice, choose_from
+from wflsim.tune.candidate import Choice
+from wflsim.tune.choice import choose_from
 from wflsim.tune.growth import explore, ladder
 from wflsim.tune.search import Progress, runs_of
 

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from wflsim.files import write
 from wflsim.rng import stream
-from wflsim.tune.choice import Choice, choose
+from wflsim.tune.candidate import Choice
+from wflsim.tune.choice import choose
 from wflsim.tune.search import Progress, search
 
 Floats = NDArray[np.float64]

@@ -28,7 +28,8 @@ from wflsim.scenario import Scenario, load
 from wflsim.scenario.blocks import TuneSpec
 from wflsim.tune.dry import dry_round
 from wflsim.tune.folder import tune
-from wflsim.tune.question import candidate_taus, with_tau
+from wflsim.tune.setting import with_tau
+from wflsim.tune.space import candidate_taus
 
 SCENARIO = study.ROOT / "scenarios/paper/energy_map.yaml"
 KEPT = ("answer.txt", "costs.csv", "curves.csv", "map.csv")

@@ -20,7 +20,7 @@ from wflsim.files import write
 from wflsim.results.store import Store
 from wflsim.scenario import Scenario, load
 from wflsim.target import metrics
-from wflsim.tune.curves import UNLIMITED
+from wflsim.tune.training import UNLIMITED
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT / "reports" / "paper"

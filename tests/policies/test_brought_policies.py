@@ -31,7 +31,7 @@ from wflsim.simulation.training import Training
 from wflsim.testing import CHECKS, check_policy
 from wflsim.testing.quadratics import Rough, problem
 from wflsim.testing.quadratics import run as train
-from wflsim.tune.question import with_tau
+from wflsim.tune.setting import with_tau
 
 SCENARIO = {
     "name": "own", "clients": 4, "seeds": 2, "data": {"name": "digits"}, "partition": {"name": "iid"},

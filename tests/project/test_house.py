@@ -139,7 +139,7 @@ def test_words_with_several_meanings_are_not_used():
 
 
 def test_every_package_that_is_imported_is_declared():
-    declared = {re.split(r"[<>=\[ ]", entry)[0].lower().replace("_", "-") for entry in [*PROJECT["dependencies"], "ray"]}
+    declared = {re.split(r"[<>=\[ ]", entry)[0].lower().replace("_", "-") for entry in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["ray"], *PROJECT["optional-dependencies"]["tune"]]}
     names = {"sklearn": "scikit-learn", "yaml": "pyyaml"}
     found = set()
     for path in MODULES:

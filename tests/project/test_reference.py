@@ -74,7 +74,7 @@ def folders(tmp_path_factory):
     swept = {**small, "sweep": {"grid": {"radio.snr": ["0 dB", "10 dB"]}}}
     wflsim.run_sweep(swept, place / "sweep", workers=1)
     (place / "swept.yaml").write_text(yaml.safe_dump(swept))
-    app(["tune", str(place / "swept.yaml"), "--tau", "1,2", "--out", str(place / "tune"), "--workers", "1"], standalone_mode=False)
+    app(["tune", str(place / "swept.yaml"), "--tau", "1,2", "--objective", "pareto", "--out", str(place / "tune"), "--workers", "1"], standalone_mode=False)
     if before is None:
         del os.environ["WFLSIM_STORE"]
     else:

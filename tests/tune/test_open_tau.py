@@ -19,8 +19,8 @@ from wflsim.tune.dry import DryRounds, dry_round
 from wflsim.tune.fit import curve
 from wflsim.tune.folder import tables
 from wflsim.tune.growth import LEVELS_OFF, NO_FEWER, SPENT, UNREACHED, explore, ladder
-from wflsim.tune.question import with_tau
 from wflsim.tune.search import Progress
+from wflsim.tune.setting import with_tau
 from wflsim.tune.study import study
 from wflsim.tune.words import answer
 

@@ -13,16 +13,22 @@ import numpy as np
 
 from wflsim.analysis.formats import duration
 from wflsim.cli.preview import Rehearsed, Stage, evenly
-from wflsim.experiments.plan import Run, plan, regimes, why_live
+from wflsim.experiments.plan import Run, plan, regimes
 from wflsim.results.digest import learning_digest
 from wflsim.results.store import Store
 from wflsim.scenario import Scenario
-from wflsim.scenario.blocks import TauRange, TuneSpec
+from wflsim.scenario.blocks import TuneSpec
+from wflsim.scenario.knobs import TauRange
 from wflsim.simulation.stop import StopSpec
+from wflsim.tune.attempt import dearest, is_sampled
 from wflsim.tune.costs import reach
-from wflsim.tune.growth import dearest_taus, first_taus, ladder
+from wflsim.tune.growth import first_taus, ladder
 from wflsim.tune.live import live_runs
-from wflsim.tune.question import candidate_taus, refuse_learning_keys, with_tau
+from wflsim.tune.posed import refuse_ill_posed
+from wflsim.tune.question import refuse_learning_keys
+from wflsim.tune.setting import Setting, with_setting
+from wflsim.tune.space import Space, space_of
+from wflsim.world.spec import WorldSpec
 
 
 class Forecast(NamedTuple):
@@ -47,7 +53,10 @@ class Forecast(NamedTuple):
     rehearsed: int
     """Number of regimes in which one round was computed to measure its time."""
     searched: bool = False
-    """tau is searched in a range: the counts are those of the dearest search, and the largest that are possible."""
+    """tau is searched in a range, or settings are sampled: the counts are those of the dearest search, and the largest
+    that are possible."""
+    about_knobs: str = ""
+    """A sentence about knobs besides tau: which are trained, which replayed, and why; empty without any."""
 
 
 class _Work:
@@ -102,34 +111,36 @@ def forecast_tune(scenario: Scenario, stage: Stage) -> Forecast:
     refuse_learning_keys(scenario, worlds)
     chosen = evenly(worlds)
     store, work = Store(), _Work()
-    given = candidate_taus(spec)
+    searched, about = False, list[str]()
     runs = trainings = live = held_runs = held_trainings = 0
     for policy in range(len(scenario.policies)):
-        alone = any(why_live(world.world, world.policies[policy]) for world in worlds)
-        if isinstance(given, TauRange):
-            start, each = int(scenario.policies[policy].tau), len(scenario.seeds) * (len(worlds) if alone else 1)
-            allowed = max(1, spec.trainings // each)
-            taus, rehearsed = dearest_taus(given, start, allowed), first_taus(ladder(given), start, allowed)
-        else:
-            taus, rehearsed = given, given
-        rate = _rate_by_tau(chosen, policy, rehearsed, stage)
+        space = space_of(spec, scenario, policy, worlds)
+        refuse_ill_posed(spec, space, worlds, policy)
+        alone = space.because is not None
+        start, each = int(scenario.policies[policy].tau), len(scenario.seeds) * (len(worlds) if alone else 1)
+        allowed = max(1, spec.trainings // each)
+        sampled, settings = is_sampled(space, allowed), dearest(space, start, allowed)
+        searched |= sampled or isinstance(space.taus, TauRange)
+        taus = first_taus(ladder(space.taus), start, allowed) if isinstance(space.taus, TauRange) else space.taus
+        rate = _rate_by_tau(chosen, policy, [Setting(tau, settings[0].knobs) for tau in taus], stage)
+        about.append(_about_knobs(space, sampled))
         if alone:
-            own = {run.digest: run for column in live_runs(found, policy, taus) for run in column}
+            own = {run.digest: run for column in live_runs(found, policy, settings) for run in column}
             missing = [run for name, run in own.items() if not store.has_record(name)]
             _add_live(work, missing, [rate(run.scenario.policies[0].tau) for run in missing])
             runs, live, held_runs = runs + len(own), live + len(own), held_runs + len(own) - len(missing)
             continue
-        for tau in taus:
-            variant = with_tau(scenario, policy, tau)
+        for setting in settings:
+            variant = with_setting(scenario, policy, setting)
             for seed in variant.seeds:
                 left = rounds_left(store, learning_digest(variant, policy, seed), variant.stop)
-                _add_training(work, left, variant.stop.rounds * len(worlds), rate(tau))
+                _add_training(work, left, variant.stop.rounds * len(worlds), rate(setting.tau))
                 held_trainings += left == 0
-        trainings += len(taus) * len(scenario.seeds)
-        runs += len(taus) * len(scenario.seeds) * len(worlds)
+        trainings += len(settings) * len(scenario.seeds)
+        runs += len(settings) * len(scenario.seeds) * len(worlds)
     return Forecast(
         len(found), runs, trainings, live, held_runs, held_trainings, work.rounds, work.seconds(work.workers),
-        work.workers, len(chosen), isinstance(given, TauRange),
+        work.workers, len(chosen), searched, " ".join(dict.fromkeys(filter(None, about))),
     )  # fmt: skip
 
 
@@ -168,18 +179,34 @@ def _mean_rate(chosen: Sequence[Scenario], stage: Stage) -> Callable[[int], Rehe
 
 
 def _rate_by_tau(
-    chosen: Sequence[Scenario], policy: int, taus: Sequence[int], stage: Stage
+    chosen: Sequence[Scenario], policy: int, settings: Sequence[Setting], stage: Stage
 ) -> Callable[[int], Rehearsed]:
     """A round's time grows in a straight line with tau: the smallest and the largest are rehearsed."""
     low, high = (
-        _mean([stage.rehearse(with_tau(world, policy, tau), policy) for world in chosen]) for tau in (taus[0], taus[-1])
+        _mean([stage.rehearse(with_setting(world, policy, one), policy) for world in chosen])
+        for one in (settings[0], settings[-1])
     )
+    taus = [one.tau for one in settings]
 
     def rate(tau: int) -> Rehearsed:
         share = (tau - taus[0]) / max(1, taus[-1] - taus[0])
         return high._replace(train_s=low.train_s + share * (high.train_s - low.train_s))
 
     return rate
+
+
+def _about_knobs(space: Space, sampled: bool) -> str:
+    """Which knobs besides tau are trained and which replayed."""
+    parts = []
+    if space.learning:
+        how = "sampled by Optuna" if sampled else "every combination"
+        parts.append(f"{', '.join(space.learning)} with tau: trained, {how}.")
+    if space.physical:
+        keys = ", ".join(knob.key for knob in space.physical)
+        parts.append(f"{keys}: minimised by replay for every candidate and regime, which trains nothing.")
+    if space.because is not None and any(key.split(".")[0] in WorldSpec.model_fields for key in space.learning):
+        parts.append(f"Knobs of the world are trained, too, because {space.because}.")
+    return " ".join(parts)
 
 
 def _mean(rehearsed: Sequence[Rehearsed]) -> Rehearsed:
@@ -205,6 +232,7 @@ def words(command: str, work: Forecast) -> str:
         f"`wflsim {command}`: {counts}: {' and '.join(parts)}. The "
         f"store holds {' and '.join(held)} already. At most {work.rounds} rounds to train, at most about "
         f"{duration(work.seconds)} on {_count(work.workers, 'worker')}{where}."
+        f"{' ' * bool(work.about_knobs)}{work.about_knobs}"
     )
 
 

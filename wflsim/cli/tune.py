@@ -28,7 +28,7 @@ def tune(  # one parameter for each argument and option
     scenario: ScenarioFile,
     target: Annotated[float | None, typer.Option(help="Accuracy to reach, e.g. 0.8; default stop.target.")] = None,
     metric: Annotated[str | None, typer.Option(help="worst or average.")] = None,
-    objective: Annotated[str | None, typer.Option(help="energy, time or cost.")] = None,
+    objective: Annotated[str | None, typer.Option(help="energy, time, cost or pareto.")] = None,
     tau: Annotated[str | None, typer.Option(help=TAU)] = None,
     out_dir: Annotated[Path | None, typer.Option("--out", help="Where results go; default runs/NAME-tune.")] = None,
     overrides: Overrides = None,
@@ -39,7 +39,7 @@ def tune(  # one parameter for each argument and option
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard earlier results in the folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the map as JSON, for scripts.")] = False,
 ) -> None:
-    """Which number of local steps tau reaches the target for the least energy, time or cost, in every regime."""
+    """Which local steps tau, and other knobs, reach the target for the least energy, time or cost, in every regime."""
     use_data(data_dir)
     from wflsim.cli.report import leave_report
     from wflsim.experiments.run import RUNS
@@ -76,9 +76,9 @@ def tune(  # one parameter for each argument and option
             result[name.removesuffix(".csv")] = json.loads(frame.to_json(orient="records", double_precision=15))
         sys.stdout.write(json.dumps(result) + "\n")
         return
-    from wflsim.cli.tau_map import tau_map
+    from wflsim.cli.tau_map import front, tau_map
 
-    for table in tau_map(found):
+    for table in (*tau_map(found), *front(found)):
         console.print(table)
     for note in found.notes:
         say(note)

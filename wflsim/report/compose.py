@@ -12,14 +12,16 @@ import pandas as pd
 from wflsim.analysis.joining import Comparison, Part, identified, join
 from wflsim.analysis.tables import Folder
 from wflsim.errors import StoreError
+from wflsim.report.cautions import tune_warnings
 from wflsim.report.charts import accuracy, clients, devices, peers, regimes, tuning
 from wflsim.report.charts.chart import Chart
+from wflsim.report.charts.front import front_chart
 from wflsim.report.page import Headline, Page, Section, crumbs, source
 from wflsim.report.series import Series, series_of, short_names
 from wflsim.report.story import Story, story, within_budget
 from wflsim.report.sweep import Sweep, read_sweep, sweep_opening, sweep_warnings
 from wflsim.report.tabular import Table, comparison, pairs, sweep_table, tune_table
-from wflsim.report.tuning import Tune, read_tune, tune_opening, tune_warnings
+from wflsim.report.tuning import Tune, read_tune, tune_opening
 from wflsim.report.wording import missing, opening, warnings
 
 T = TypeVar("T")
@@ -129,7 +131,12 @@ def compose(material: Material) -> Page:
         prefix = f"tune{i}-" if several else ""
         costs = [tuning.tau_costs(tune, prefix), tuning.tau_rounds(tune, prefix)]
         page.sections += _sections(
-            [("Map of τ*", [tuning.tau_map(tune, prefix)]), ("Costs", costs), ("Table", [tune_table(tune, prefix)])],
+            [
+                ("Map of τ*", [tuning.tau_map(tune, prefix)]),
+                ("Energy and time", [front_chart(tune, prefix)]),
+                ("Costs", costs),
+                ("Table", [tune_table(tune, prefix)]),
+            ],
             prefix,
         )
     page.sources = [source(folder) for folder in material.folders]

@@ -166,13 +166,15 @@ def tune_table(tune: Tune, prefix: str) -> Table:
         body.append(
             [*(_word(str(row[key])) for key in tune.keys), _word(str(row["policy"])),
              Entry(count(row["tau_star"]) if np.isfinite(row["tau_star"]) else "none", row["tau_star"]),
+             *(_word(str(row[column])) for column in tune.knobs),
              _word(within), _word(edge), _spread(row, "cost", partial(cost_text, unit=unit)),
              _spread(row, "cost_unseen", partial(cost_text, unit=unit)),
              Entry(percent(row["p_reach"]), row["p_reach"]), _word(row["could_win"])]
         )  # fmt: skip
-    names = [*tune.keys, "policy", "tau_star", "within5", "edge", "cost", "cost_unseen", "p_reach", "could_win"]
-    heads = [*map(short_key, tune.keys), "policy", "τ*", "τ within 5 %", "edge", "cost", "cost on unseen seeds",
-             "P(reach)", "could still win"]  # fmt: skip
+    names = [*tune.keys, "policy", "tau_star", *tune.knobs, "within5", "edge", "cost", "cost_unseen", "p_reach",
+             "could_win"]  # fmt: skip
+    heads = [*map(short_key, tune.keys), "policy", "τ*", *map(short_key, tune.knobs), "τ within 5 %", "edge",
+             "cost", "cost on unseen seeds", "P(reach)", "could still win"]  # fmt: skip
     spread = [name.startswith("cost") for name in names]
     note = (
         "Cost and its 95 % interval: on the seeds that chose τ*, where a winner looks cheaper than it is, and on seeds "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,9 @@ from wflsim.report.wording import Fact, Opening
 
 UNSEEN = ("cost_unseen", "cost_unseen_low", "cost_unseen_high")
 """Columns of map.csv: what tau* costs on seeds that did not choose it."""
+KNOBS = "knobs."
+"""Begin of the names of columns that hold knobs besides tau."""
+FRONT_READ = ("energy_j", "time_s")
 COSTS_READ = {
     "tau", "cost", "cost_low", "cost_high", "p_best", "p_best_most", "p_reach", "censored", "diverged", "attained",
     "rounds_to_target",
@@ -39,6 +43,13 @@ class Tune:
     """curves.csv: rounds to target of every candidate and seed; None if it cannot be read."""
     notes: list[str]
     """Notes of the tuning itself, from answer.txt."""
+    front: pd.DataFrame | None = None
+    """front.csv: the settings that no other beats in energy and time; None where no front was asked for."""
+
+    @property
+    def knobs(self) -> list[str]:
+        """Columns of the knobs besides tau."""
+        return [str(column) for column in self.map.columns if str(column).startswith(KNOBS)]
 
     @property
     def policies(self) -> list[str]:
@@ -66,9 +77,26 @@ def read_tune(folder: Folder) -> Tune | None:
         frame["policy"] = frame["policy"].fillna("").astype(str)
         for name in set(frame.columns) & COSTS_READ:
             frame[name] = numbers(frame[name])
+    front = folder.table("front.csv", ["policy", "regime", "tau", *FRONT_READ]) if _asks_front(folder) else None
+    if front is not None:
+        for name in [str(column) for column in front if str(column).startswith(FRONT_READ)]:
+            front[name] = numbers(front[name])
+    held = [frame for frame in (chosen, costs, curves, front) if frame is not None]
+    for frame in held:
+        for name in [str(column) for column in frame if str(column).startswith(KNOBS)]:
+            frame[name] = [_listed(value) if isinstance(value, float) else str(value) for value in frame[name]]
     order = {policy: place for place, policy in enumerate(_by_the_answer(chosen))}
     chosen = chosen.sort_values("policy", key=lambda column: column.map(order), kind="stable", ignore_index=True)
-    return Tune(keys, chosen, costs, curves, _notes(folder))
+    return Tune(keys, chosen, costs, curves, _notes(folder), front)
+
+
+def _asks_front(folder: Folder) -> bool:
+    return folder.about.get("objective") == "pareto"
+
+
+def setting_text(row: Any, knobs: Sequence[str]) -> str:
+    """The other knobs of a row in words, behind its τ: ", m = 5, radio.power = 31.62 mW"; empty without any."""
+    return "".join(f", {column.removeprefix(KNOBS)} = {row[column]}" for column in knobs)
 
 
 def reached(chosen: pd.DataFrame) -> pd.DataFrame:
@@ -110,15 +138,16 @@ def _notes(folder: Folder) -> list[str]:
 def tune_opening(folder: Folder, tune: Tune) -> Opening:
     """Say which tau is the best and what it costs; over a map, from where to where tau* moves."""
     chosen = reached(tune.map)
-    objective = str(folder.about.get("objective", "energy"))
+    objective = str(folder.about.get("objective", "energy")).replace("pareto", "energy")
     goal = goal_text(_target(folder))
     if not len(chosen):
         return Opening(f"No τ reaches {goal}{_nearest(tune)}.", "", [])
     won = best_policies(tune.map)
     best = won.iloc[int(won["cost"].to_numpy().argmin())]
     unit = str(best.get("unit", ""))
+    setting = f"τ = {best['tau_star']:.0f}{setting_text(best, tune.knobs)}"
     if chosen["regime"].nunique() == 1:
-        text = f"{best['policy']} with τ = {best['tau_star']:.0f} reaches {goal} with {_cost(best, unit)}"
+        text = f"{best['policy']} with {setting} reaches {goal} with {_cost(best, unit)}"
         for _, row in chosen[chosen["policy"] != best["policy"]].iterrows():
             text += f", {_less(best, row)} {row['policy']} at its best τ = {row['tau_star']:.0f}"
     else:
@@ -132,20 +161,25 @@ def tune_opening(folder: Folder, tune: Tune) -> Opening:
         count = int((won["policy"] == policy).sum())
         wins = f" in {count} of {len(won)} regimes" if len(tune.policies) > 1 else ""
         text = f"{policy} reaches {goal} at the least {objective}{wins} with {span}; cheapest at "
-        text += f"{name_of(best, tune.keys)}: {_cost(best, unit)} with τ = {best['tau_star']:.0f}"
+        text += f"{name_of(best, tune.keys)}: {_cost(best, unit)} with {setting}"
         if best["policy"] != policy:
             text += f" of {best['policy']}"
     facts = [
         Fact("objective", objective),
         Fact("accounting", str(folder.about.get("accounting", "full"))),
-        Fact(
-            "τ*", f"{best['tau_star']:.0f}", f"within 5 %: {best['within5']}" if pd.notna(best.get("within5")) else ""
-        ),
+        Fact("τ*", f"{best['tau_star']:.0f}", _beside(tune, best)),
         Fact("its cost", cost_text(best["cost"], unit), _range(best, unit)),
     ]
     if np.isfinite(best["cost_unseen"]):
         facts.append(Fact("on unseen seeds", cost_text(best["cost_unseen"], unit), _range(best, unit, "cost_unseen")))
     return Opening(text + ".", _tune_sure(tune, best), facts)
+
+
+def _beside(tune: Tune, best: Any) -> str:
+    """What stands below τ*: the other knobs; without any, the 5 % set."""
+    if tune.knobs:
+        return setting_text(best, tune.knobs).removeprefix(", ")
+    return f"within 5 %: {best['within5']}" if pd.notna(best.get("within5")) else ""
 
 
 def _nearest(tune: Tune) -> str:
@@ -177,6 +211,8 @@ def _tune_sure(tune: Tune, best: Any) -> str:
             (tune.costs["policy"] == best["policy"]) & (tune.costs["regime"] == best["regime"])
             & (tune.costs["tau"] == best["tau_star"])
         ]  # fmt: skip
+        for column in tune.knobs:
+            row = row[row[column] == best[column]]
         if len(row) and pd.notna(row["p_best"].iloc[0]):
             most = row["p_best_most"].iloc[0] if "p_best_most" in row else row["p_best"].iloc[0]
             least = "at least " if most - row["p_best"].iloc[0] > 0.0005 else ""
@@ -187,38 +223,14 @@ def _tune_sure(tune: Tune, best: Any) -> str:
         elif len(row) and np.isfinite(best["cost_low"]):
             parts.append("two seeds cannot say which τ is best")
     if pd.notna(best.get("within5")):
-        parts.append(f"within 5 % of the least cost: τ = {', '.join(str(best['within5']).split())}")
+        within = str(best["within5"])
+        words = f"{within.count('; ') + 1} settings" if tune.knobs else f"τ = {', '.join(within.split())}"
+        parts.append(f"within 5 % of the least cost: {words}")
     if not np.isfinite(best["cost_low"]):
         parts.append("no interval, there is only one curve per τ")
     elif pd.notna(best.get("p_reach")):
         parts.append(f"P(reach) {percent(best['p_reach'])}")
     return f"How sure: {'; '.join(parts)}." if parts else ""
-
-
-def tune_warnings(tune: Tune) -> list[str]:
-    """Sentences about optima at the edge of the candidates, missed targets and candidates that were cut off."""
-    found = list(tune.notes)
-    for policy, rows in tune.map.groupby("policy", sort=False):
-        where = f"in {{}} of {len(rows)} regimes" if len(rows) > 1 else "here"
-        if edge := int(rows["edge"].sum()):
-            found.append(
-                f"{policy}: τ* lies at the edge of the τ grid {where.format(edge)}; a wider grid may find a cheaper one"
-            )
-        for why, times in rows.loc[rows["why_edge"] != "", "why_edge"].value_counts().items():
-            found.append(f"{policy}: the search over τ ended {where.format(times)} because {why}")
-        if missed := int(((rows["p_reach"] < 1) & (rows["p_reach"] > 0)).sum()):
-            found.append(
-                f"{policy}: some seeds miss the target at τ* {where.format(missed)}; the cost is a restricted mean"
-            )
-        if never := int((rows["cost"].isna() | (rows["p_reach"] == 0)).sum()):
-            found.append(f"{policy}: no τ reaches the target {where.format(never)}")
-        if len(cut := rows[rows["could_win"] != ""]):
-            taus = sorted({tau for words in cut["could_win"] for tau in words.split()}, key=lambda tau: (len(tau), tau))
-            found.append(
-                f"{policy}: stop.rounds cut off τ = {', '.join(taus)} {where.format(len(cut))}, which may "
-                f"still win (hollow): raise stop.rounds"
-            )
-    return found
 
 
 def _target(folder: Folder) -> dict[str, Any] | None:

@@ -95,7 +95,7 @@ MAP = {
     **{name: COSTS[name] for name in ("policy", "regime", "cost", "p_reach", "p_best", "could_win")},
     "tau_star": "The chosen tau; empty if none reaches the target.",
     "unit": "Unit of the costs: J, s, or the currency of `tune.cost`.",
-    "within5": "Every tau whose cost is within 5 % of the least.",
+    "within5": "Every tau whose cost is within 5 % of the least; with other knobs, every such setting.",
     "edge": "low or high if the chosen tau is the first or last candidate, so that a better one may lie beyond.",
     "why_edge": "Why a search over a range of tau went no further, such as an end of the range; empty where it had no "
     "need to, and where the candidates were listed.",
@@ -115,9 +115,16 @@ CURVES = {
 }
 """Columns of a tuning's `curves.csv`, a line per training."""
 
+FRONT = {
+    **{name: COSTS[name] for name in ("policy", "regime", "tau", "p_reach")},
+    "energy_j": "Mean energy in joules to the target by the chosen accounting, over the seeds that reached it.",
+    "time_s": "Mean simulated seconds to the target over the seeds that reached it.",
+}
+"""Columns of a tuning's `front.csv`, a line per point of the front of energy against time."""
+
 DERIVED: dict[str, dict[str, str]] = {
     "runs.csv": RUN, "summary.csv": SUMMARY, "world.csv": WORLD, "partition-seed-N.csv": PARTITION,
-    "map.csv": MAP, "costs.csv": COSTS, "curves.csv": CURVES,
+    "map.csv": MAP, "costs.csv": COSTS, "curves.csv": CURVES, "front.csv": FRONT,
 }  # fmt: skip
 """By file, the columns of the derived tables with their meaning."""
 

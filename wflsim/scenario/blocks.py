@@ -7,14 +7,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from wflsim.scenario.knobs import Key, KnobsSpec, Tau, TauRange
 from wflsim.spec import BASE, Spec
 from wflsim.units import Joules, Seconds, Share
 
-Objective = Literal["energy", "time", "cost"]
+Objective = Literal["energy", "time", "cost", "pareto"]
 Accounting = Literal["full", "paper"]
-Key = Annotated[str, Field(min_length=1, max_length=200)]
 Values = Annotated[tuple[Any, ...], Field(min_length=1, max_length=10_000)]
-Tau = Annotated[int, Field(ge=1, le=1_000_000)]
 KEPT = ("name", "description", "seeds", "sweep", "tune")
 """What a regime cannot change: seeds are crossed with all regimes anyway."""
 
@@ -95,35 +94,6 @@ def _by_number(given: Any) -> Any:
     return {int(key) if isinstance(key, str) and key.isdecimal() else key: value for key, value in given.items()}
 
 
-class TauRange(Spec):
-    """Range of the local steps tau, in which the search chooses its candidates itself."""
-
-    least: Tau = 1
-    """Smallest number of local steps that may be tried."""
-    most: Tau | None = None
-    """Largest number of local steps that may be tried; null: as far as more local steps save rounds."""
-
-    @model_validator(mode="after")
-    def _not_empty(self) -> Self:
-        if self.most is not None and self.most < self.least:
-            raise ValueError(f"no tau is at least {self.least} and at most {self.most}; exchange least and most")
-        return self
-
-
-class KnobsSpec(Spec):
-    """What `wflsim tune` may set, each by a list of values or a range."""
-
-    tau: Literal["auto"] | Annotated[tuple[Tau, ...], Field(min_length=1, max_length=1000)] | TauRange = "auto"
-    """Numbers of local steps to compare: a list, a range {least, most} that is searched, or auto for a range from 1
-    without an end. With rounds_to_target, auto means every whole number in the range of that table."""
-
-    @model_validator(mode="after")
-    def _different(self) -> Self:
-        if isinstance(self.tau, tuple) and len(set(self.tau)) < len(self.tau):
-            raise ValueError("the same tau is given twice")
-        return self
-
-
 class SubjectTo(Spec):
     """Limits that the answer of `wflsim tune` must keep; a candidate that misses one cannot win."""
 
@@ -138,15 +108,18 @@ class SubjectTo(Spec):
 
 
 class TuneSpec(Spec):
-    """How `wflsim tune` chooses the local steps tau that reach the target for the least energy, time or cost."""
+    """How `wflsim tune` chooses the local steps tau, and other knobs, that reach the target for the least energy, time
+    or cost."""
 
     knobs: KnobsSpec = KnobsSpec()
     """Knobs that are set, each with the values it may take."""
     trainings: Annotated[int, Field(ge=1, le=1_000_000)] = 60
-    """Largest number of trainings of one policy (one per tau and seed; where the world changes the learning, one per
-    tau, seed and regime) that a search over a range of tau may ask for. A list of tau is trained whole."""
+    """Largest number of trainings of one policy (one per candidate and seed; where the world changes the learning, one
+    per candidate, seed and regime) that a search over a range of tau or over several knobs may ask for. A list of tau
+    alone is trained whole."""
     objective: Objective = "energy"
-    """What is to be least when the target is reached: energy, simulated time, or a cost made of both."""
+    """What is to be least when the target is reached: energy, simulated time, or a cost made of both; pareto: energy,
+    with the front of energy against time beside it."""
     accounting: Accounting = "full"
     """Energy that counts: that of the whole devices, or that of the paper's formula."""
     subject_to: SubjectTo | None = None
@@ -166,6 +139,8 @@ class TuneSpec(Spec):
             raise ValueError("objective cost needs cost: {per_joule: ..., per_second: ...}, not both zero")
         if self.rounds_to_target is not None and len(self.rounds_to_target) < 2:
             raise ValueError("rounds_to_target needs at least two values of tau to interpolate between")
+        if self.rounds_to_target is not None and (self.knobs.others or self.objective == "pareto"):
+            raise ValueError("rounds_to_target is a table over tau alone; remove it, or the other knobs and pareto")
         if self.rounds_to_target is not None and self.subject_to is not None:
             raise ValueError("rounds_to_target holds no runs that could keep to subject_to; remove one of the two")
         if self.rounds_to_target is not None and isinstance(self.knobs.tau, TauRange):

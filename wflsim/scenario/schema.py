@@ -17,7 +17,7 @@ from wflsim.learning.data.sets import DataSpec
 from wflsim.learning.specs import ModelSpec, TrainSpec
 from wflsim.policies.registry import PolicySpec
 from wflsim.scenario.blocks import SweepSpec, TuneSpec
-from wflsim.scenario.explain import Inconsistent
+from wflsim.scenario.explain import Inconsistent, nearest
 from wflsim.simulation.stop import StopSpec
 from wflsim.spec import Means
 from wflsim.world import spec as world
@@ -28,6 +28,8 @@ from wflsim.world.spec import WorldSpec, graph_of
 
 MAX_CLIENTS = 1_000_000
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
+TUNABLE = ("radio", "cell", "devices", "server", "d2d", "train", "model")
+"""Blocks whose keys may be knobs of tuning; other data, clients or targets are other questions."""
 SEEDS = "a number of seeds from 1 to 10000, or a list of so many different seeds"
 
 
@@ -123,6 +125,7 @@ class Scenario(WorldSpec):
         if self.train.compress.up.name != "identity" and all(hasattr(policy, "compress") for policy in self.policies):
             words = "has no effect: every policy here compresses what it sends by its own key compress; remove it"
             findings.append((("train", "compress", "up"), words))
+        findings += self._unknown_knobs()
         if len(set(self.seeds)) < len(self.seeds):
             findings.append((("seeds",), "the same seed is given twice"))
         if self.stop.rounds < self.evaluate_every:
@@ -131,6 +134,20 @@ class Scenario(WorldSpec):
         if findings:
             raise Inconsistent(findings)
         return self
+
+    def _unknown_knobs(self) -> list[tuple[tuple[str | int, ...], str]]:
+        """Knobs of the tune block that name no key which tuning may set, each with what is wrong."""
+        findings: list[tuple[tuple[str | int, ...], str]] = []
+        for key in self.tune.knobs.others if self.tune is not None else ():
+            first, dot, _ = key.partition(".")
+            allowed = TUNABLE if dot else sorted(set().union(*(type(one).model_fields for one in self.policies)))
+            if first not in allowed or key in ("name", "label"):
+                what = "blocks that tuning may set" if dot else "keys of the policies"
+                words = f"names no knob{nearest(first, allowed)} The {what}: {', '.join(allowed)}"
+                findings.append((("tune", "knobs", key), words))
+            elif self.sweep is not None and key in self.sweep.keys:
+                findings.append((("tune", "knobs", key), "is swept, too; remove it from sweep or from tune.knobs"))
+        return findings
 
     @property
     def labels(self) -> list[str]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from wflsim.analysis.ranking import scores
 from wflsim.analysis.tables import Interval
 from wflsim.rng import stream
-from wflsim.tune.fit import Curve
+from wflsim.tune.fit import Smoother
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -37,7 +37,7 @@ class Chances(NamedTuple):
     """If its own runs that were cut off had; the same as `least` where nothing was cut off."""
 
 
-def chances(cost: Floats, reached: Flags, cut: Flags, fitted: Curve | None = None) -> Chances:
+def chances(cost: Floats, reached: Flags, cut: Flags, fitted: Smoother | None = None) -> Chances:
     """Share of the subsets of seeds on which a candidate comes out best (Hartigan 1969, typical values).
 
     All are [candidate, seed]; `cut` marks runs that stop.rounds or early stopping ended before the target, whose cost
@@ -90,7 +90,7 @@ class Unseen(NamedTuple):
 
 
 def on_unseen_seeds(
-    cost: Floats, reached: Flags, diverged: Flags, given_up: Flags, own: Interval, fitted: Curve | None = None
+    cost: Floats, reached: Flags, diverged: Flags, given_up: Flags, own: Interval, fitted: Smoother | None = None
 ) -> Unseen:
     """Leave one seed out: choose on the others, pay on this one; the mean over all seeds is free of the choice's luck.
 

@@ -1,4 +1,4 @@
-"""Which tau, and how sure: from costs per seed to an optimum with intervals, and the set that is as good.
+"""Which candidate, and how sure: from costs per seed to an optimum with intervals, and the set that is as good.
 
 A run that misses the target is censored, never dropped: it counts with all it spent, as a lower bound, and the share
 that reaches comes before the cost. A run that diverged has no cost at all. Where no run of any tau reaches the target
@@ -8,75 +8,20 @@ there is no winner, only the tau that came nearest.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from wflsim.analysis.ranking import scores
 from wflsim.analysis.tables import Interval
+from wflsim.tune.candidate import Beside, Candidate, Choice
 from wflsim.tune.chance import Flags, Floats, chances, on_unseen_seeds
 from wflsim.tune.costs import Kept, Limits, kept
-from wflsim.tune.fit import Curve, curve
+from wflsim.tune.fit import Arms, Curve, Smoother, curve
 
 NO_LIMITS = Limits()
 SLACK = 0.05
 """Regret up to which a tau counts as good as the best: optima are flat."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One tau in one regime."""
-
-    tau: int
-    cost: Interval
-    """Over the seeds that did not diverge; NaN if all did. A run that was cut off counts with all it had spent: then
-    the mean is a lower bound and has no interval."""
-    p_reach: float
-    p_best: float
-    """Probability of being the best of the candidates, at least; NaN with fewer than three seeds."""
-    p_best_most: float
-    """The same, at most: if its own runs that were cut off had reached the target with what they had spent."""
-    regret: float
-    """How much more it costs than the best, as a share; NaN where it reaches less surely than the best."""
-    stopped: bool
-    """Given up early, because it had already spent too much: its cost is a lower bound."""
-    censored: int
-    """Seeds on which it missed the target without diverging; with any of them its cost is a lower bound."""
-    diverged: int
-    """Seeds on which the training diverged before the target."""
-    could_win: bool
-    """Cut off by stop.rounds while it was still cheaper than the best, or surer: more rounds may make it the best."""
-    attained: float
-    """Accuracy at the last evaluation, in the target's metric: mean over seeds, diverged ones counting 0."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The answer in one regime."""
-
-    best: Candidate | None
-    """None: no tau brought any seed to the target."""
-    nearest: Candidate
-    """The best; where there is none, the tau with the highest accuracy at the end."""
-    candidates: tuple[Candidate, ...]
-    within5: tuple[int, ...]
-    edge: str
-    """low or high: the best sits at that end of the candidates, so a better one may lie beyond; else empty."""
-    unseen: Interval
-    """What the best costs on seeds that did not choose it; see `chance.on_unseen_seeds`."""
-    unseen_missed: int
-    """Seeds on which the tau that the other seeds chose missed the target."""
-    seeds: int
-    why_edge: str = ""
-    """Why a search over a range of tau went no further than the edge; empty inside, and where a list was given."""
-    unmet: str = ""
-    """Where no tau keeps to tune.subject_to: the limit that the nearest misses, in words."""
-
-    @property
-    def could_win(self) -> tuple[int, ...]:
-        """Candidates that stop.rounds cut off and that may win with more rounds."""
-        return tuple(one.tau for one in self.candidates if one.could_win)
 
 
 class Runs(NamedTuple):
@@ -139,20 +84,41 @@ def fitted_to(taus: Sequence[int], runs: Runs) -> Curve | None:
     return None if runs.rounds is None else curve(taus, runs.cost, runs.reached, runs.rounds, runs.given_up)
 
 
-def leader(runs: Runs, fitted: Curve | None) -> int | None:
+def _smoother(taus: Sequence[int], runs: Runs, beside: Sequence[Beside]) -> Smoother | None:
+    """Curves over tau, one for each setting of the other learning knobs; None where rounds are not known."""
+    arms = list(dict.fromkeys(one.learning for one in beside))
+    if runs.rounds is None or len(arms) < 2:
+        return fitted_to(taus, runs)
+    found = []
+    for arm in arms:
+        members = np.flatnonzero([one.learning == arm for one in beside])
+        order = members[np.argsort(np.asarray(taus)[members])]
+        own = Runs(*(None if field is None else field[order] for field in runs))  # type: ignore[arg-type]
+        if (one := fitted_to([taus[i] for i in order], own)) is not None:
+            found.append((order, one))
+    return Arms(tuple(found)) if found else None
+
+
+def leader(runs: Runs, fitted: Smoother | None) -> int | None:
     """Position of the best tau: the surest, then the cheapest; None where none reached the target on any seed."""
     score = _scores(runs.cost, ~runs.reached, fitted)
     best = int(np.argmin(np.where(runs.given_up, np.inf, score)))
     return best if np.isfinite(score[best]) and not runs.given_up[best] else None
 
 
-def choose_from(taus: Sequence[int], given: Runs, limits: Limits = NO_LIMITS) -> Choice:
-    """The best tau of one regime. Runs that missed without diverging or exhausting a budget were cut off."""
+def choose_from(
+    taus: Sequence[int], given: Runs, limits: Limits = NO_LIMITS, beside: Sequence[Beside] | None = None
+) -> Choice:
+    """The best candidate of one regime. Runs that missed without diverging or exhausting a budget were cut off.
+
+    `beside`: the other knobs of each candidate; None: tau is the only one.
+    """
+    beside = beside or [Beside(())] * len(taus)
     runs, stand = given.within(limits)
     cost, reached, given_up = runs[:3]
     diverged = runs.diverged & ~reached
     cut = ~reached & ~diverged & ~runs.exhausted
-    fitted = fitted_to(taus, runs)
+    fitted = _smoother(taus, runs, beside)
     best = leader(runs, fitted)
     score, hoped = (_scores(cost, missed, fitted) for missed in (~reached, ~(reached | cut)))
     could_win = cut.any(axis=1) & ~given_up & (np.isfinite(hoped) if best is None else hoped < score[best])
@@ -170,6 +136,7 @@ def choose_from(taus: Sequence[int], given: Runs, limits: Limits = NO_LIMITS) ->
             tau, _spent(cost[i], diverged[i], given.reached[i]), float(share[i]),
             float(chance.least[i]), float(chance.most[i]), float(regret[i]), bool(given.given_up[i]),
             int((~given.reached[i] & ~diverged[i]).sum()), int(diverged[i].sum()), bool(could_win[i]), float(ends[i]),
+            beside[i].learning + beside[i].physical,
         )
         for i, tau in enumerate(taus)
     )  # fmt: skip
@@ -181,14 +148,15 @@ def choose_from(taus: Sequence[int], given: Runs, limits: Limits = NO_LIMITS) ->
         nothing = Interval(*[np.nan] * 3)
         return Choice(None, nearest, candidates, (), "", nothing, cost.shape[1], cost.shape[1], unmet=unmet)
     eligible = ((share == share[best]) | (limits.reach > 0)) & ~given_up
-    within5 = tuple(tau for i, tau in enumerate(taus) if eligible[i] and regret[i] <= SLACK)
-    edge = "" if len(taus) == 1 else "low" if best == 0 else "high" if best == len(taus) - 1 else ""
+    as_good = tuple(one for i, one in enumerate(candidates) if eligible[i] and regret[i] <= SLACK)
+    arm = [tau for tau, one in zip(taus, beside, strict=True) if one.learning == beside[best].learning]
+    edge = "" if len(arm) == 1 else "low" if taus[best] == min(arm) else "high" if taus[best] == max(arm) else ""
     winner = candidates[best]
     unseen = on_unseen_seeds(cost, reached, diverged, given_up, winner.cost, fitted)
-    return Choice(winner, winner, candidates, within5, edge, unseen.cost, unseen.missed, cost.shape[1])
+    return Choice(winner, winner, candidates, as_good, edge, unseen.cost, unseen.missed, cost.shape[1])
 
 
-def _scores(cost: Floats, missed: Flags, fitted: Curve | None) -> Floats:
+def _scores(cost: Floats, missed: Flags, fitted: Smoother | None) -> Floats:
     """The rank of every tau on all seeds, the lowest best."""
     return scores(cost, missed, np.ones((1, cost.shape[1])), fitted.smooth if fitted is not None else None)[:, 0]
 
@@ -198,7 +166,7 @@ def _spent(cost: Floats, diverged: Flags, reached: Flags) -> Interval:
     return found if reached.all() else Interval(found.mean, np.nan, np.nan)
 
 
-def _regret(runs: Runs, best: int, fitted: Curve | None) -> Floats:
+def _regret(runs: Runs, best: int, fitted: Smoother | None) -> Floats:
     """Of runs that reached, against the best's; of a tau that was given up, of all it had spent (a lower bound)."""
     counted = runs.reached | runs.given_up[:, None]
     mean = np.where(counted, runs.cost, 0.0).sum(axis=1) / np.maximum(counted.sum(axis=1), 1)

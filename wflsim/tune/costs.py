@@ -16,7 +16,7 @@ from wflsim.scenario.blocks import SubjectTo, TuneSpec
 from wflsim.simulation.stop import Target
 from wflsim.target import metrics
 
-UNITS = {"energy": "J", "time": "s", "cost": "cost"}
+UNITS = {"energy": "J", "pareto": "J", "time": "s", "cost": "cost"}
 
 
 def energy_column(spec: TuneSpec) -> str:
@@ -26,7 +26,7 @@ def energy_column(spec: TuneSpec) -> str:
 
 def cost_of(spec: TuneSpec, energy_j: float, time_s: float) -> float:
     """One number from joules (of the accounting that was chosen) and seconds."""
-    if spec.objective == "energy":
+    if spec.objective in ("energy", "pareto"):
         return energy_j
     if spec.objective == "time" or spec.cost is None:
         return time_s
@@ -42,7 +42,7 @@ def shown(spec: TuneSpec, value: float) -> str:
     """A cost with its unit."""
     if spec.objective == "time":
         return duration(value)
-    return si(value, "J") if spec.objective == "energy" else f"{value:.4g}"
+    return si(value, "J") if spec.objective in ("energy", "pareto") else f"{value:.4g}"
 
 
 class Reach(NamedTuple):
@@ -66,6 +66,8 @@ def reach(trace: Sequence[TraceRound], target: Target) -> Reach:
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+MISSED, BEYOND = 1e3, 50.0
+"""By how much a seed that misses the target, and a limit that is missed by a factor e, raise a penalised cost."""
 
 
 class Limits(NamedTuple):
@@ -120,3 +122,14 @@ def kept(limits: Limits, reached: Flags, time_s: Floats | None, client_j: Floats
     worst = table.argmax(axis=0)
     excess = table.max(axis=0)
     return Kept(excess <= 1.0, excess, tuple(words[int(limit)][i] for i, limit in enumerate(worst)))
+
+
+def penalised(limits: Limits, cost: Floats, reached: Flags, time_s: Floats, client_j: Floats) -> float:
+    """Logarithm of one candidate's mean cost over the seeds that reached, raised by every miss and beyond a limit.
+
+    Arrays are [seed]. It puts candidates in the order of the rule: the surest first, then the cheapest.
+    """
+    mean = float(cost[reached].mean() if reached.any() else cost.mean())
+    excess = float(kept(limits, reached[None, :], time_s[None, :], client_j[None, :]).excess[0])
+    beyond = BEYOND * float(np.log(excess)) if 1 < excess < np.inf else 0.0
+    return float(np.log(max(mean, 1e-300)) + MISSED * int((~reached).sum()) + beyond)

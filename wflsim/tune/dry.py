@@ -23,7 +23,7 @@ from wflsim.records import FinishedRound, TraceRound
 from wflsim.scenario import Scenario
 from wflsim.simulation.loop import drive
 from wflsim.simulation.training import Training
-from wflsim.tune.question import with_tau
+from wflsim.tune.setting import with_tau
 
 REHEARSED = 16
 """Local steps up to which a round is rehearsed step by step."""

@@ -9,7 +9,7 @@ tau (of degree two or more) that the seeds do not contradict. Where they contrad
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,13 @@ LEVEL = 0.95
 """Confidence of the smallest difference between two taus that counts as resolved."""
 GRID = 4001
 """Number of untried taus that are looked at, at most; up to a range of about a thousand that is every whole number."""
+
+
+class Smoother(Protocol):
+    """Whatever frees mean costs from the seeds' noise."""
+
+    def smooth(self, cost: Floats) -> Floats:
+        """Smoothed costs [candidate, subset] from mean costs."""
 
 
 class Curve(NamedTuple):
@@ -79,6 +86,20 @@ class Curve(NamedTuple):
         return len(self.taus) > 2 and all(
             rounds[-1] > (1 - share) * rounds[-3] for rounds in (self.rounds, self.raw_rounds)
         )
+
+
+class Arms(NamedTuple):
+    """Curves over tau side by side, one for each setting of the other knobs; candidates of one tau stay as they are."""
+
+    curves: tuple[tuple[NDArray[np.intp], Curve], ...]
+    """Each with the positions of its candidates."""
+
+    def smooth(self, cost: Floats) -> Floats:
+        """Smoothed costs [candidate, subset] from mean costs."""
+        found = cost.copy()
+        for members, one in self.curves:
+            found[members] = one.smooth(cost[members])
+        return found
 
 
 def curve(taus: Sequence[int], cost: Floats, reached: Flags, rounds: Floats, left_out: Flags) -> Curve | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wflsim.scenario.blocks import TauRange
+from wflsim.scenario.knobs import TauRange
 from wflsim.tune.choice import NO_LIMITS, SLACK, Runs, fitted_to, leader
 from wflsim.tune.costs import Kept, Limits
 from wflsim.tune.fit import Curve, Floats
@@ -81,13 +81,18 @@ def dearest_taus(span: TauRange, start: int, allowed: int) -> list[int]:
 
 
 def explore(
-    span: TauRange, start: int, candidates: Candidates, allowed: int, limits: Limits = NO_LIMITS
+    span: TauRange,
+    start: int,
+    candidates: Candidates[int],
+    allowed: int,
+    limits: Limits = NO_LIMITS,
+    slack: float = GIVEN_UP_ABOVE,
 ) -> Explored:
-    """Try taus of the range, beginning around `start`, no more than `allowed` of them."""
+    """Try taus of the range, beginning around `start`, no more than `allowed` of them; for `slack` see `search`."""
     rungs = ladder(span)
     taus = first_taus(rungs, start, allowed)
     while True:
-        given_up = search(taus, candidates, np.inf if limits.exclude else GIVEN_UP_ABOVE)
+        given_up = search(taus, candidates, np.inf if limits.exclude else slack)
         states = [candidates.progress(tau) for tau in taus]
         stopped = [tau in given_up for tau in taus]
         rows = (runs_of(states, stopped, row).within(limits) for row in range(len(states[0].cost)))

@@ -1,4 +1,4 @@
-"""Candidates by co-simulation: each (tau, seed, regime) is trained in its own world, which can change the learning."""
+"""Candidates by co-simulation: each (setting, seed, regime) is trained in its world, which can change the learning."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from wflsim.scenario import Scenario
 from wflsim.simulation.stop import ALL_ROUNDS
 from wflsim.tune.chance import Floats
 from wflsim.tune.costs import cost_of_facts
-from wflsim.tune.question import Question, with_tau
+from wflsim.tune.question import Question
 from wflsim.tune.search import Progress
+from wflsim.tune.setting import Setting, with_setting
 
 
 class LiveRun(NamedTuple):
@@ -49,12 +50,12 @@ class Lived:
 
     def __init__(self, asked: Question) -> None:
         self._asked = asked
-        self.runs: dict[int, list[list[LiveRun]]] = {}
-        """By tau, [regime][seed]."""
+        self.runs: dict[Setting, list[list[LiveRun]]] = {}
+        """By setting, [regime][seed]."""
 
-    def progress(self, tau: int) -> Progress:
+    def progress(self, setting: Setting, /) -> Progress:
         found = self._asked.found
-        runs = self.runs.get(tau)
+        runs = self.runs.get(setting)
         if runs is None:
             empty = np.zeros((len(found.regimes), len(self._asked.scenario.seeds)))
             return Progress(empty, empty > 0, False)
@@ -73,10 +74,10 @@ class Lived:
         client_j = table(lambda run: run.facts.get("energy_j", 0.0)) / self._asked.scenario.clients
         return Progress(cost, reached, True, diverged, exhausted, attained, rounds, time_s, client_j)
 
-    def extend(self, taus: Sequence[int]) -> None:
-        """Compute every run of these taus that is not in the store."""
+    def extend(self, settings: Sequence[Setting], /) -> None:
+        """Compute every run of these candidates that is not in the store."""
         asked = self._asked
-        columns = live_runs(asked.found.regimes, asked.policy, taus)
+        columns = live_runs(asked.found.regimes, asked.policy, settings)
         flat = [run for column in columns for run in column]
         keeper = InStore(Store().root.resolve())
         doing = f"{asked.label}, each run in its own world"
@@ -85,9 +86,9 @@ class Lived:
         missing = [finished.failure for finished in done.values() if finished.record is None]
         if missing:
             raise WflsimError(f"{asked.label}: {len(missing)} runs failed twice, so no tau can be chosen: {missing[0]}")
-        for tau, column in zip(taus, columns, strict=True):
+        for setting, column in zip(settings, columns, strict=True):
             by_place = {(run.regime, run.seed): done[run.digest].record or {} for run in column}
-            self.runs[tau] = [
+            self.runs[setting] = [
                 [
                     LiveRun(record["facts"], record["status"], record["reason"])
                     for record in (by_place[regime.number, seed] for seed in regime.scenario.seeds)
@@ -96,11 +97,11 @@ class Lived:
             ]
 
 
-def live_runs(found: Sequence[Regime], policy: int, taus: Sequence[int]) -> list[list[Run]]:
-    """Per tau, every (regime, seed) of one policy that is trained in its own world."""
+def live_runs(found: Sequence[Regime], policy: int, settings: Sequence[Setting]) -> list[list[Run]]:
+    """Per setting, every (regime, seed) of one policy that is trained in its own world."""
     return [
-        plan([Regime(each.number, each.values, _only(with_tau(each.scenario, policy, tau), policy)) for each in found])
-        for tau in taus
+        plan([each._replace(scenario=_only(with_setting(each.scenario, policy, setting), policy)) for each in found])
+        for setting in settings
     ]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 
+from wflsim.tune.candidate import Candidate, Choice
 from wflsim.tune.costs import shown
 from wflsim.tune.question import Study
 
@@ -42,7 +43,7 @@ def draw(found: Study, path: Path) -> None:
 
 def _what(found: Study) -> str:
     accounting = {"full": "whole device", "paper": "the paper's formula"}[found.spec.accounting]
-    return f"energy ({accounting})" if found.spec.objective == "energy" else found.spec.objective
+    return f"energy ({accounting})" if found.spec.objective in ("energy", "pareto") else found.spec.objective
 
 
 def _values(found: Study, key: str) -> list[str]:
@@ -79,13 +80,14 @@ def _heat(found: Study, policy: str, axes: Any) -> None:
 def _lines(found: Study, policy: str, axes: Any) -> None:
     for regime in found.regimes[:12]:
         choice = found.choices[policy, regime.number]
-        taus = [one.tau for one in choice.candidates]
-        mean = np.array([one.cost.mean for one in choice.candidates])
-        half = np.array([[one.cost.mean - one.cost.low, one.cost.high - one.cost.mean] for one in choice.candidates]).T
+        shown_ones = _cheapest_of_each_tau(choice)
+        taus = [one.tau for one in shown_ones]
+        mean = np.array([one.cost.mean for one in shown_ones])
+        half = np.array([[one.cost.mean - one.cost.low, one.cost.high - one.cost.mean] for one in shown_ones]).T
         label = ", ".join(regime.values.values()) or None
         (line,) = axes.plot(taus, mean, label=label)
         colour = line.get_color()
-        bounds = np.array([bool(one.censored) for one in choice.candidates])
+        bounds = np.array([bool(one.censored) for one in shown_ones])
         for hollow in (False, True):
             here = bounds == hollow
             face = "white" if hollow else colour
@@ -97,7 +99,15 @@ def _lines(found: Study, policy: str, axes: Any) -> None:
             at = choice.best.tau, choice.best.cost.mean
             axes.plot(*at, marker="*", markersize=13, color=colour, markerfacecolor=face)
     axes.set_xlabel("local steps tau")
-    axes.set_ylabel(f"{found.spec.objective} to target [{found.unit}]")
+    axes.set_ylabel(f"{found.spec.objective.replace('pareto', 'energy')} to target [{found.unit}]")
     axes.set_ylim(bottom=0)
     if found.keys:
         axes.legend(fontsize=8)
+
+
+def _cheapest_of_each_tau(choice: Choice) -> list[Candidate]:
+    """The candidates in ascending order of tau; of those that differ in other knobs, the cheapest."""
+    best: dict[int, Candidate] = {}
+    for one in sorted(choice.candidates, key=lambda one: (one.tau, one.cost.mean)):
+        best.setdefault(one.tau, one)
+    return list(best.values())

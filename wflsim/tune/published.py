@@ -12,14 +12,15 @@ from wflsim.errors import ScenarioError
 from wflsim.experiments.plan import world_of
 from wflsim.records import FinishedRound, RoundRow, TraceRound
 from wflsim.scenario import Scenario
-from wflsim.scenario.blocks import TauRange
+from wflsim.scenario.knobs import TauRange
 from wflsim.simulation.loop import drive
 from wflsim.simulation.replay import Replay
 from wflsim.tune.choice import choose
 from wflsim.tune.costs import cost_of, energy_column
 from wflsim.tune.dry import DryRounds
 from wflsim.tune.growth import NO_FEWER, ladder
-from wflsim.tune.question import Line, Question, candidate_taus
+from wflsim.tune.question import Line, Question
+from wflsim.tune.space import candidate_taus
 
 LAWS = {"power_law": "a power law", "pchip": "PCHIP"}
 

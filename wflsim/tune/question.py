@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from pydantic import TypeAdapter, ValidationError
-
 from wflsim.errors import ScenarioError
 from wflsim.experiments.compute import Watch
 from wflsim.experiments.plan import Regime
-from wflsim.policies.registry import PolicySpec
 from wflsim.scenario import Scenario
-from wflsim.scenario.blocks import TauRange, TuneSpec
+from wflsim.scenario.blocks import TuneSpec
 from wflsim.simulation.stop import Target
-from wflsim.tune.choice import Choice
+from wflsim.tune.candidate import Choice
 from wflsim.tune.costs import UNITS
+from wflsim.tune.front import Point
+from wflsim.tune.setting import Knobs
+from wflsim.tune.space import Space
 
 Say = Callable[[str], None]
 
@@ -31,6 +31,8 @@ class Line:
     """Of the whole run, where the target was missed or the tau was given up."""
     reached: bool
     diverged: bool = False
+    knobs: Knobs = ()
+    """The other knobs that the training depends on."""
 
 
 @dataclass
@@ -44,6 +46,8 @@ class Study:
     choices: dict[tuple[str, int], Choice] = field(default_factory=dict)
     """By policy and regime."""
     lines: list[Line] = field(default_factory=list)
+    front: dict[tuple[str, int], list[Point]] = field(default_factory=dict)
+    """By policy and regime, for the objective pareto: settings that no other beats in energy and time."""
     notes: list[str] = field(default_factory=list)
     trained_rounds: int = 0
 
@@ -55,7 +59,7 @@ class Study:
 
 @dataclass(frozen=True)
 class Question:
-    """Which tau one policy should have in every regime, and who is told how far the answer is."""
+    """Which setting of its knobs one policy should have in every regime, and who is told how far the answer is."""
 
     found: Study
     """The study that takes the answer."""
@@ -66,6 +70,8 @@ class Question:
     pool: str
     say: Say
     watch: Watch
+    space: Space
+    """What the knobs may be set to."""
 
     @property
     def label(self) -> str:
@@ -81,28 +87,6 @@ class Question:
     def start(self) -> int:
         """Where a search over a range begins: the tau that the scenario gives the policy."""
         return int(self.scenario.policies[self.policy].tau)
-
-
-def candidate_taus(spec: TuneSpec) -> list[int] | TauRange:
-    """The values of tau that are compared, in ascending order; or the range in which the search chooses them."""
-    table, given = spec.rounds_to_target, spec.knobs.tau
-    if isinstance(given, tuple):
-        return sorted(given)
-    if isinstance(given, TauRange):
-        return given
-    return list(range(min(table), max(table) + 1)) if table else TauRange()
-
-
-def with_tau(scenario: Scenario, policy: int, tau: int) -> Scenario:
-    """The scenario with one policy's tau changed, as valid as if it were written so."""
-    given = scenario.policies[policy].model_dump(mode="json")
-    try:
-        changed = TypeAdapter(PolicySpec).validate_python({**given, "tau": tau})
-    except ValidationError as error:
-        words = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise ScenarioError(f"tune: {scenario.labels[policy]} cannot have tau={tau}: {words}") from None
-    policies = (*scenario.policies[:policy], changed, *scenario.policies[policy + 1 :])
-    return scenario.model_copy(update={"policies": policies, "sweep": None, "tune": None})
 
 
 def refuse_learning_keys(scenario: Scenario, worlds: Sequence[Scenario]) -> None:

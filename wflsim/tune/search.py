@@ -8,13 +8,16 @@ tau had been trained to its end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from wflsim.tune.chance import Flags, Floats
 from wflsim.tune.choice import SLACK, Runs
+
+One = TypeVar("One", bound=Hashable)
+Which = TypeVar("Which", bound=Hashable, contravariant=True)
 
 
 class Progress(NamedTuple):
@@ -39,22 +42,23 @@ class Progress(NamedTuple):
     """Energy of the whole devices over the number of clients, likewise."""
 
 
-class Candidates(Protocol):
-    """The taus, each of which can be carried on by a block of rounds."""
+class Candidates(Protocol[Which]):
+    """The taus, or settings of several knobs, each of which can be carried on by a block of rounds."""
 
-    def progress(self, tau: int) -> Progress:
+    def progress(self, tau: Which, /) -> Progress:
         """How far this tau has come."""
 
-    def extend(self, taus: Sequence[int]) -> None:
+    def extend(self, taus: Sequence[Which], /) -> None:
         """Carry these taus on by a block of rounds each."""
 
 
-def search(taus: Sequence[int], candidates: Candidates, slack: float = SLACK) -> set[int]:
+def search(taus: Sequence[One], candidates: Candidates[One], slack: float = SLACK) -> set[One]:
     """Carry on until nothing can change tau* or its 5 % set in any regime; returns the taus that were given up.
 
-    `slack`: by which share more than the best a tau must have cost before it is given up.
+    `slack`: by which share more than the best a tau must have cost before it is given up. Equals in their order.
     """
-    given_up: set[int] = set()
+    given_up: set[One] = set()
+    place = {tau: number for number, tau in enumerate(taus)}
     states = {tau: candidates.progress(tau) for tau in taus}
     spent = {tau: _means(state.cost) for tau, state in states.items()}
     while True:
@@ -65,14 +69,14 @@ def search(taus: Sequence[int], candidates: Candidates, slack: float = SLACK) ->
         waiting = [tau for tau, state in states.items() if not state.done and tau not in given_up]
         hopeful = {tau: np.any(spent[tau] <= limit, axis=1) for tau in waiting}
         given_up |= {tau for tau in waiting if not hopeful[tau].any()}
-        wanted: set[int] = set()
+        wanted: set[One] = set()
         for r in range(len(limit)):
             here = [tau for tau in waiting if hopeful[tau][r]]
             if here:
-                wanted.add(min(here, key=lambda tau: (spent[tau][r, 0], tau)))
+                wanted.add(min(here, key=lambda tau: (spent[tau][r, 0], place[tau])))
         if not wanted:
             return given_up
-        candidates.extend(sorted(wanted))
+        candidates.extend(sorted(wanted, key=place.__getitem__))
         for tau in wanted:
             states[tau] = candidates.progress(tau)
             spent[tau] = _means(states[tau].cost)

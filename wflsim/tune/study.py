@@ -1,28 +1,34 @@
-"""The whole question: for every policy and regime, which tau; by replay where that is exact, else by co-simulation."""
+"""The whole question: for every policy and regime, which setting of its knobs; by replay where that is exact, else by
+co-simulation."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
-
-import numpy as np
 
 from wflsim.analysis.formats import percent
 from wflsim.errors import ReplayRefused, ScenarioError
 from wflsim.experiments.compute import Tick, Watch
-from wflsim.experiments.plan import regimes, why_live
+from wflsim.experiments.plan import regimes
 from wflsim.experiments.pool import open_pool
 from wflsim.results.store import Store
 from wflsim.scenario import Scenario
-from wflsim.scenario.blocks import TauRange, TuneSpec
-from wflsim.tune.choice import SLACK, choose_from
+from wflsim.scenario.blocks import TuneSpec
+from wflsim.tune.attempt import Tried, attempt, is_sampled
+from wflsim.tune.candidate import Beside
+from wflsim.tune.choice import choose_from
 from wflsim.tune.costs import Limits
 from wflsim.tune.curves import Trained
-from wflsim.tune.growth import Explored, explore
+from wflsim.tune.front import front_of, points_of
 from wflsim.tune.live import Lived, live_runs
-from wflsim.tune.question import Line, Question, Say, Study, candidate_taus, refuse_learning_keys
-from wflsim.tune.search import Candidates, runs_of, search
+from wflsim.tune.posed import refuse_ill_posed
+from wflsim.tune.question import Line, Question, Say, Study, refuse_learning_keys
+from wflsim.tune.remarks import ends_of, together
+from wflsim.tune.sampling import Axes
+from wflsim.tune.search import runs_of
+from wflsim.tune.setting import Setting
+from wflsim.tune.space import space_of
+from wflsim.world.spec import WorldSpec
 
 FEW_ROUNDS = 20
 """Rounds to target below which one round is more than 5 % of the cost."""
@@ -49,114 +55,130 @@ def study(
         def tell(tick: Tick, which: str = which) -> None:
             watch(tick._replace(doing=which + tick.doing))
 
-        asked = Question(found, scenario, number, workers, pool, say, tell)
+        worlds = [regime.scenario for regime in found.regimes]
+        if spec.rounds_to_target is None:
+            refuse_learning_keys(scenario, worlds)
+        space = space_of(spec, scenario, number, worlds)
+        asked = Question(found, scenario, number, workers, pool, say, tell, space)
         if spec.rounds_to_target is not None:
             from wflsim.tune.published import answer_from_table
 
             answer_from_table(asked)
             continue
-        refuse_learning_keys(scenario, asked.worlds)
-        because = [why_live(world.world, world.policies[number]) for world in asked.worlds]
-        if any(because):
-            _live(asked, because)
+        refuse_ill_posed(spec, space, worlds, number)
+        if space.because is not None:
+            _live(asked, space.because)
         else:
             try:
                 _replayed(asked)
             except ReplayRefused as refusal:  # an order failed where the scenario promised that none can
-                _live(asked, [str(refusal)])
+                again = space_of(spec, scenario, number, worlds, str(refusal))
+                _live(replace(asked, space=again), str(refusal))
     return found
 
 
 def _replayed(asked: Question) -> None:
-    """One training per (tau, seed), replayed in every regime, with early stopping."""
+    """One training per (setting, seed), replayed in every regime, with early stopping."""
     with open_pool(asked.pool, asked.workers) as opened:
         trained = Trained(asked, Store(), opened)
         tried = _try(asked, trained, len(asked.scenario.seeds))
-    for tau in tried.taus:
-        for line in trained.lines[tau]:
+    for setting in tried.settings:
+        for line in trained.lines[setting]:
             hit = line.hit is not None
             asked.found.lines.append(
-                Line(asked.label, tau, line.seed, float(line.rounds), hit, line.ended and not hit)
+                Line(
+                    asked.label, setting.tau, line.seed, float(line.rounds), hit, line.ended and not hit, setting.knobs
+                )
             )
     asked.found.trained_rounds += trained.trained_rounds
-    trainings = len(tried.taus) * len(asked.scenario.seeds)
+    trainings = len(tried.settings) * len(asked.scenario.seeds)
     together = f"{trainings} trainings of {trained.rounds} rounds together"
     _note(asked, f"{together}, each replayed in {len(asked.worlds)} regimes")
     _tell(asked, tried)
 
 
-def _live(asked: Question, because: Sequence[str | None]) -> None:
-    """Where the world can change the learning, every (tau, seed, regime) is trained in its own world."""
-    found, seeds = asked.found, asked.scenario.seeds
-    reason = next(words for words in because if words)
-    taus = candidate_taus(found.spec)
+def _live(asked: Question, because: str) -> None:
+    """Where the world can change the learning, every (setting, seed, regime) is trained in its own world."""
+    found, seeds, space = asked.found, asked.scenario.seeds, asked.space
     lived = Lived(asked)
-    if isinstance(taus, TauRange):
-        words = f"at most {found.spec.trainings} trainings"
-    else:
-        flat = [run for column in live_runs(found.regimes, asked.policy, taus) for run in column]
+    allowed = max(1, found.spec.trainings // (len(seeds) * len(found.regimes)))
+    listed = space.settings if isinstance(space.taus, list) and not is_sampled(space, allowed) else []
+    words, replayed = f"at most {found.spec.trainings} trainings", ""
+    if listed:
+        flat = [run for column in live_runs(found.regimes, asked.policy, listed) for run in column]
         live = sum(not run.exact for run in flat) or len(flat)
-        words = f"{live} trainings"
-        taus = list(taus)
-    replayed = f" (replay would need {len(taus) * len(seeds)})" if isinstance(taus, list) else ""
-    _note(asked, f"{words}, each in its own world{replayed}, because {reason}")
+        words, replayed = f"{live} trainings", f" (replay would need {len(listed) * len(seeds)})"
+    _note(asked, f"{words}, each in its own world{replayed}, because {because}")
     asked.say(found.notes[-1])
-    if isinstance(taus, list):
-        lived.extend(taus)
+    if world_knobs := [key for key in space.learning if key.split(".")[0] in WorldSpec.model_fields]:
+        _note(asked, f"{', '.join(world_knobs)} can change what is learnt here, so that every value of it is trained")
+        asked.say(found.notes[-1])
+    if listed:
+        lived.extend(listed)
     tried = _try(asked, lived, len(seeds) * len(found.regimes))
     first = found.regimes[0].number
-    for tau in tried.taus:
-        for seed, one in zip(seeds, lived.runs[tau][0], strict=True):
+    for setting in tried.settings:
+        for seed, one in zip(seeds, lived.runs[setting][0], strict=True):
             rounds = float(one.facts.get("rounds", 0.0))
-            found.lines.append(Line(asked.label, tau, seed, rounds, one.reached, one.diverged))
+            found.lines.append(
+                Line(asked.label, setting.tau, seed, rounds, one.reached, one.diverged, setting.knobs)
+            )
     if len(found.regimes) > 1:
         _note(asked, f"rounds to target depend on the regime; curves.csv holds those of regime {first}")
     _tell(asked, tried)
 
 
-def _try(asked: Question, candidates: Candidates, trainings_of_a_tau: int) -> Explored:
-    """Try the listed taus, or those that a search over the range chooses, and choose in every regime."""
-    found = asked.found
-    given, limits = candidate_taus(found.spec), Limits.of(found.spec.subject_to)
-    if isinstance(given, TauRange):
-        allowed = max(1, found.spec.trainings // trainings_of_a_tau)
-        tried = explore(given, asked.start, candidates, allowed, limits)
-    else:
-        given_up = search(given, candidates, np.inf if limits.exclude else SLACK)
-        tried = Explored(given, given_up, [""] * len(found.regimes), 0.0)
-    states = [candidates.progress(tau) for tau in tried.taus]
-    stopped = [tau in tried.given_up for tau in tried.taus]
-    few: set[int] = set()
+def _try(asked: Question, candidates: Trained | Lived, trainings_of_one: int) -> Tried:
+    """Try the listed settings, those that a search over a range chooses, or a sample; and choose in every regime."""
+    found, space = asked.found, asked.space
+    limits, allowed = Limits.of(found.spec.subject_to), max(1, found.spec.trainings // trainings_of_one)
+    keep_all = bool(space.physical) or found.spec.objective == "pareto"
+    if is_sampled(space, allowed):
+        every = Axes(space).size
+        _note(asked, f"{allowed} of {every} settings are tried, sampled by Optuna: tune.trainings allows no more")
+        asked.say(found.notes[-1])
+    tried = attempt(space, asked.start, candidates, allowed, limits, keep_all)
+    states = [candidates.progress(setting) for setting in tried.settings]
+    stopped = [setting in tried.given_up for setting in tried.settings]
+    taus, few = [setting.tau for setting in tried.settings], set[Setting]()
+    optima = candidates.optima if isinstance(candidates, Trained) else {}
     for row, regime in enumerate(found.regimes):
         runs = runs_of(states, stopped, row)
-        runs_alone = runs._replace(rounds=None)
-        choice = choose_from(tried.taus, runs if isinstance(given, TauRange) else runs_alone, limits)
-        found.choices[asked.label, regime.number] = replace(choice, why_edge=tried.why[row])
-        if choice.best is not None and runs.rounds is not None:
-            rounds = float(runs.rounds[tried.taus.index(choice.best.tau)].mean())
-            few |= {choice.best.tau} if rounds < FEW_ROUNDS else set()
+        beside = [Beside(one.knobs, optima[one][row][0].knobs if one in optima else ()) for one in tried.settings]
+        choice = choose_from(taus, runs if tried.smoothed else runs._replace(rounds=None), limits, beside)
+        best = choice.candidates.index(choice.nearest)
+        why = tried.why.get(tried.settings[best].knobs, [""] * len(found.regimes))[row]
+        found.choices[asked.label, regime.number] = replace(choice, why_edge=why)
+        if choice.best is not None and runs.rounds is not None and float(runs.rounds[best].mean()) < FEW_ROUNDS:
+            few.add(tried.settings[best])
+        if found.spec.objective == "pareto":
+            points = points_of(tried.settings, states, row, optima, limits)
+            found.front[asked.label, regime.number] = front_of(points)
     if few:
         _note(
-            asked, f"tau={', '.join(map(str, sorted(few)))} reaches the target in fewer than {FEW_ROUNDS} rounds, so "
-            f"that one round is more than 5 % of the cost: taus cannot be told apart more finely there"
+            asked, f"{together(few)} reaches the target in fewer than {FEW_ROUNDS} rounds, so that one round is more "
+            f"than 5 % of the cost: {'candidates' if space.learning else 'taus'} cannot be told apart more finely there"
         )  # fmt: skip
     return tried
 
 
-def _tell(asked: Question, tried: Explored) -> None:
-    """Which taus were given up, and what the seeds cannot resolve."""
+def _tell(asked: Question, tried: Tried) -> None:
+    """Which candidates were given up, what the seeds cannot resolve, and which knobs are at an end of their values."""
     if tried.given_up:
-        which = ", ".join(map(str, sorted(tried.given_up)))
-        above = "100 %" if isinstance(candidate_taus(asked.found.spec), TauRange) else "5 %"
+        above = f"{100 * tried.slack:g} %"
         _note(
-            asked, f"tau={which} given up early, having already cost over {above} more than the best in every regime; "
-            f"their costs are lower bounds"
+            asked, f"{together(tried.given_up)} given up early, having already cost over {above} more than the best "
+            f"in every regime; their costs are lower bounds"
         )  # fmt: skip
     if tried.unresolved:
         _note(
             asked, f"a tau that was not tried may be up to {percent(tried.unresolved)} better in some regime, which "
             f"{len(asked.scenario.seeds)} seeds would not tell from noise; more seeds would"
         )  # fmt: skip
+    own = [choice for (label, _), choice in asked.found.choices.items() if label == asked.label]
+    for key, end, count in ends_of(asked.space, own, asked.scenario.clients):
+        where = f"in {count} of {len(own)} regimes" if len(own) > 1 else "here"
+        _note(asked, f"the best {key} is {end} of its values {where}: a better one may lie beyond")
 
 
 def _note(asked: Question, words: str) -> None:

@@ -1,4 +1,4 @@
-"""The answer of tuning in a few sentences: which tau, for how much, how sure; and what could not be found out."""
+"""The answer of tuning in a few sentences: which setting, for how much, how sure; and what could not be found out."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from wflsim.analysis.formats import percent
+from wflsim.analysis.formats import duration, percent, si
+from wflsim.analysis.ranking import surest_then_cheapest
 from wflsim.analysis.tables import Interval
+from wflsim.tune.candidate import Candidate, Choice
 from wflsim.tune.chance import FEWEST
-from wflsim.tune.choice import Candidate, Choice
 from wflsim.tune.costs import shown
 from wflsim.tune.growth import SPENT
 from wflsim.tune.question import Study
@@ -28,6 +29,8 @@ def answer(found: Study) -> str:
         if len(won) < len(own):
             sentences.append(_nobody(found, policy, {n: choice for n, choice in own.items() if n not in won}, len(own)))
         sentences += _doubts(found, own)
+        sentences += _front(found, policy)
+    sentences += _cheapest(found)
     return " ".join(sentences)
 
 
@@ -78,10 +81,11 @@ def _nobody(found: Study, policy: str, lost: Mapping[int, Choice], regimes: int)
     where = "" if regimes == 1 else f" in {'any' if len(lost) == regimes else len(lost)} of {regimes} regimes"
     if unmet := [choice for choice in lost.values() if choice.unmet]:
         one = unmet[0]
-        return f"No tau of {policy} keeps to tune.subject_to{where}; nearest: tau={one.nearest.tau} with {one.unmet}."
+        what = _kind(one)
+        return f"No {what} of {policy} keeps to tune.subject_to{where}; nearest: {one.nearest.name} with {one.unmet}."
     diverged = all(one.censored == 0 for choice in lost.values() for one in choice.candidates)
-    ended = "every run diverged" if diverged else f"nearest: tau={nearest.tau} with {percent(nearest.attained)}"
-    return f"No tau brings {policy} to {goal(found)}{where}; {ended}."
+    ended = "every run diverged" if diverged else f"nearest: {nearest.name} with {percent(nearest.attained)}"
+    return f"No {_kind(next(iter(lost.values())))} brings {policy} to {goal(found)}{where}; {ended}."
 
 
 def _doubts(found: Study, own: Mapping[int, Choice]) -> list[str]:
@@ -89,26 +93,31 @@ def _doubts(found: Study, own: Mapping[int, Choice]) -> list[str]:
     sentences = []
     open_ = {number: choice for number, choice in own.items() if choice.could_win}
     if open_:
-        taus = sorted({tau for choice in open_.values() for tau in choice.could_win})
+        cut_off = {one.name: one.tau for choice in open_.values() for one in choice.cut_off}
+        knobs = any(one.knobs for choice in open_.values() for one in choice.cut_off)
+        names = "; ".join(cut_off) if knobs else f"tau={', '.join(map(str, sorted(cut_off.values())))}"
         where = "" if len(own) == 1 else f"In {len(open_)} of {len(own)} regimes "
         rounds = found.regimes[0].scenario.stop.rounds
         may = "could still win" if any(choice.best is not None for choice in open_.values()) else "may still reach it"
-        cut = f"stop.rounds={rounds} cut off tau={', '.join(map(str, taus))}, which {may}: raise stop.rounds."
+        cut = f"stop.rounds={rounds} cut off {names}, which {may}: raise stop.rounds."
         sentences.append(f"{where}{cut}")
     seeds = min(choice.seeds for choice in own.values())
     several = any(len(choice.candidates) > 1 and choice.best is not None for choice in own.values())
     if seeds < FEWEST and several and found.spec.rounds_to_target is None:
-        sentences.append(f"{COUNTS[seeds].capitalize()} cannot say which tau is best: take three or more.")
+        what = _kind(next(iter(own.values())))
+        sentences.append(f"{COUNTS[seeds].capitalize()} cannot say which {what} is best: take three or more.")
     return sentences
 
 
 def _one(found: Study, choice: Choice) -> str:
     best = choice.nearest
-    text = f"tau={best.tau} for {'at least ' if best.censored else ''}{spread(found, best.cost)}"
+    text = f"{best.name} for {'at least ' if best.censored else ''}{spread(found, best.cost)}"
     if np.isfinite(choice.unseen.mean) and len(choice.candidates) > 1:
         least = "at least " if choice.unseen_missed else ""
         text += f" (on seeds that did not choose it {least}{spread(found, choice.unseen)})"
-    if len(choice.within5) > 1:
+    if len(choice.as_good) > 1 and best.knobs:
+        text += f", within 5 %: {len(choice.as_good)} of {len(choice.candidates)} settings"
+    elif len(choice.as_good) > 1:
         text += f", within 5 %: {' '.join(map(str, choice.within5))}"
         if choice.within5[0] < best.tau:
             text += f" (tau={choice.within5[0]} is the smallest as good)"
@@ -134,3 +143,43 @@ def chance(one: Candidate) -> str:
 
 def _where(found: Study, number: int) -> str:
     return ", ".join(f"{key.rsplit('.', 1)[-1]} {value}" for key, value in found.regimes[number].values.items())
+
+
+def _kind(choice: Choice) -> str:
+    """What the candidates of a choice are called."""
+    return "setting" if choice.nearest.knobs else "tau"
+
+
+def _front(found: Study, policy: str) -> list[str]:
+    """The ends of the front of energy against time, or that there is none."""
+    sentences = []
+    for (name, number), points in found.front.items():
+        if name != policy:
+            continue
+        where = f" ({_where(found, number)})" if len(found.regimes) > 1 else ""
+        if not points:
+            sentences.append(f"The front of {policy}{where} is empty: no setting reaches the target within the limits.")
+            continue
+        fast, frugal = (f"{duration(one.time.mean)} and {si(one.energy.mean, 'J')} with {one.name}" for one in
+                        (points[0], points[-1]))  # fmt: skip
+        between = "is one point" if len(points) == 1 else f"has {len(points)} points, from {fast} to"
+        sentences.append(f"The front of {policy}{where} {between} {frugal}.")
+    return sentences
+
+
+def _cheapest(found: Study) -> list[str]:
+    """Which policy is the best one of several, in how many regimes."""
+    policies = list(dict.fromkeys(policy for policy, _ in found.choices))
+    if len(policies) < 2:
+        return []
+    wins: Counter[str] = Counter()
+    for number in {number for _, number in found.choices}:
+        own = [(policy, found.choices[policy, number].best) for policy in policies]
+        ranked = sorted((*surest_then_cheapest(best.p_reach, best.cost.mean), name) for name, best in own if best)
+        wins.update(str(one[-1]) for one in ranked[:1])
+    regimes = len(found.regimes)
+    return [
+        f"Of {', '.join(policies)}, {policy} reaches the target at the least {found.spec.objective}"
+        f"{'' if regimes == 1 else f' in {count} of {regimes} regimes'}."
+        for policy, count in wins.most_common()
+    ]

@@ -12,9 +12,12 @@ ABOUT = {
     "columns more, `_low` and `_high`: its 95 % interval, empty where there is none. `Results.summary` in Python.",
     "world.csv": "A line per policy and seed about time and radio. `Results.world` in Python.",
     "partition-seed-N.csv": "Who holds how many samples of which class, a line per client and class.",
-    "map.csv": "From `wflsim tune`: the choice in every regime. Costs have `_low` and `_high` beside them.",
+    "map.csv": "From `wflsim tune`: the choice in every regime. Costs have `_low` and `_high` beside them. Here and in "
+    "the next three tables, every knob besides tau has a column, named `knobs.` and its key.",
     "costs.csv": "From `wflsim tune`: every candidate in every regime. Costs have `_low` and `_high` beside them.",
     "curves.csv": "From `wflsim tune`: how many rounds each training took.",
+    "front.csv": "From `wflsim tune` with the objective pareto: the settings that no other beats in energy and time, "
+    "the fastest first.",
 }
 
 

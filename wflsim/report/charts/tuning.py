@@ -67,6 +67,8 @@ def tau_costs(tune: Tune, prefix: str) -> Chart | None:
         "Line: mean over seeds, a run that was cut off counting with all it had spent, one that diverged not at all. "
         "Hollow: some run was cut off, so the cost is a lower bound. Band: 95 % interval."
     )
+    if tune.knobs:
+        note += " Of each τ, the setting of the other knobs that costs least."
     if tune.map["regime"].nunique() > REGIMES:
         note += f" The first {REGIMES} regimes; costs.csv holds all."
     controls = [Control("regime", names)] if len(names) > 1 else []
@@ -79,7 +81,8 @@ def _cost_lines(tune: Tune, rows: pd.DataFrame, unit: str) -> dict[str, Any]:
     units = tune_axis(unit, float(rows["cost"].max()))
     data: list[dict[str, Any]] = []
     for i, policy in enumerate(tune.policies):
-        mine = rows[rows["policy"] == policy].sort_values("tau")
+        mine = rows[rows["policy"] == policy].sort_values(["tau", "cost"])
+        mine = mine.drop_duplicates("tau") if tune.knobs else mine
         mine = mine.reindex(columns=[*mine.columns.union(["cost_low", "cost_high"])])
         taus = mine["tau"].tolist()
         band = interval_line(
@@ -101,7 +104,7 @@ def tau_rounds(tune: Tune, prefix: str) -> Chart | None:
     for i, policy in enumerate(tune.policies):
         rows = tune.curves[tune.curves["policy"] == policy]
         died = [truly(value) for value in rows["diverged"]] if "diverged" in rows else [False] * len(rows)
-        rows = rows[~np.array(died, dtype=np.bool_)]
+        rows = of_the_best(tune, policy, rows[~np.array(died, dtype=np.bool_)])
         rows = rows.assign(rounds_to_target=pd.to_numeric(rows["rounds_to_target"], errors="coerce"))
         mean = rows.groupby("tau")["rounds_to_target"].mean()
         name = escape(policy, quote=False)
@@ -125,7 +128,17 @@ def tau_rounds(tune: Tune, prefix: str) -> Chart | None:
         "Markers: seeds; hollow where the target was missed within the rounds allowed, none where the training "
         "diverged. Line: mean over seeds."
     )
+    if tune.knobs:
+        note += " The other knobs are as in the first regime's answer."
     return Chart(f"{prefix}tau-rounds", "Rounds to target", note, {"": view(data, **layout)})
+
+
+def of_the_best(tune: Tune, policy: str, curves: pd.DataFrame) -> pd.DataFrame:
+    """The trainings whose other knobs are those of the policy's answer in the first regime; without knobs, all."""
+    chosen = tune.map[tune.map["policy"] == policy].iloc[0]
+    for column in [name for name in tune.knobs if name in curves]:
+        curves = curves[curves[column] == chosen[column]]
+    return curves
 
 
 def _steps(tune: Tune, key: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pandas as pd
 from wflsim.analysis.formats import joules
 from wflsim.analysis.ranking import records_of
 from wflsim.analysis.regimes import grid, name_of, ordered, short_key, tau_text, varying
-from wflsim.report.charts.tuning import tune_axis
+from wflsim.report.charts.tuning import of_the_best, tune_axis
 from wflsim.report.compose import Material
 from wflsim.report.figures.runs import legend, new_figure, plain
 from wflsim.report.style import MATPLOTLIB_DASHES, MATPLOTLIB_MARKERS, POLICIES, cost_axis
@@ -95,7 +95,8 @@ def _tau_costs(tune: Tune, costs: pd.DataFrame) -> Figure:
     rows = costs[costs["regime"] == first["regime"]]
     units = tune_axis(str(first["unit"]), float(rows["cost"].max()))
     for i, policy in enumerate(tune.policies):
-        mine = rows[rows["policy"] == policy].sort_values("tau")
+        mine = rows[rows["policy"] == policy].sort_values(["tau", "cost"])
+        mine = mine.drop_duplicates("tau") if tune.knobs else mine
         _interval(panel, mine["tau"].tolist(), mine, "cost", policy, i, units.size)
     panel.locator_params(axis="x", integer=True)
     panel.set(xlabel="local steps τ", ylabel=units.title, ylim=(0, None), title=plain(name_of(first, tune.keys)))
@@ -106,7 +107,7 @@ def _tau_costs(tune: Tune, costs: pd.DataFrame) -> Figure:
 def _tau_rounds(tune: Tune, curves: pd.DataFrame) -> Figure:
     figure, panel = new_figure(2.4)
     for i, policy in enumerate(tune.policies):
-        rows = curves[curves["policy"] == policy]
+        rows = of_the_best(tune, policy, curves[curves["policy"] == policy])
         mean = pd.to_numeric(rows["rounds_to_target"], errors="coerce").groupby(rows["tau"]).mean()
         panel.plot(mean.index, mean.to_numpy(), label=policy, **_look(i))
     panel.locator_params(axis="x", integer=True)
