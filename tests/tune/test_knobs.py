@@ -149,7 +149,7 @@ def test_the_knobs_are_spelled_with_dots_or_nested_and_wrong_ones_are_refused():
     assert list(found.others) == ["m", "radio.power", "train.batch"]
     assert load(small("tune.knobs.m=[2]").model_dump(mode="json")) == small("tune.knobs.m=[2]")
     for wrong, words in {
-        "tune.knobs.mm=[2]": "did you mean 'm'", "tune.knobs.data.name=[mnist]": "blocks that tuning may set", "tune.knobs.m=[2, 2]": "given twice",
+        "tune.knobs.mm=[2]": "did you mean 'm'", "tune.knobs.data.name=[mnist]": "Allowed: keys of the blocks radio, cell", "tune.knobs.m=[2, 2]": "given twice",
     }.items():  # fmt: skip
         with pytest.raises(ScenarioError, match=words):
             small(wrong)

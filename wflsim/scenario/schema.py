@@ -142,11 +142,11 @@ class Scenario(WorldSpec):
             first, dot, _ = key.partition(".")
             allowed = TUNABLE if dot else sorted(set().union(*(type(one).model_fields for one in self.policies)))
             if first not in allowed or key in ("name", "label"):
-                what = "blocks that tuning may set" if dot else "keys of the policies"
-                words = f"names no knob{nearest(first, allowed)} The {what}: {', '.join(allowed)}"
-                findings.append((("tune", "knobs", key), words))
+                what = "keys of the blocks" if dot else "the keys of the policies,"
+                words = f"names no knob{nearest(first, allowed)} Allowed: {what} {', '.join(allowed)}"
+                findings.append((("tune", "knobs", "others", key), words))
             elif self.sweep is not None and key in self.sweep.keys:
-                findings.append((("tune", "knobs", key), "is swept, too; remove it from sweep or from tune.knobs"))
+                findings.append((("tune", "knobs", "others", key), "is swept, too; remove it from sweep or from tune.knobs"))
         return findings
 
     @property
