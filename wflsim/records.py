@@ -56,6 +56,9 @@ class Leg(NamedTuple):
     saved_j: float | None = None
     """Joules that computing at a lower clock saves by the plan of devices.dvfs just_in_time, against computing at the
     scenario's clock and waiting for the slowest; empty elsewhere."""
+    co2e_g: float | None = None
+    """Grams of CO2 equivalent of energy_j at the grid's intensity of that time, without what was harvested; empty
+    without a block `carbon`."""
 
 
 class RoundRow(NamedTuple):
@@ -95,6 +98,12 @@ class RoundRow(NamedTuple):
     """Mean over clients of the mean test loss; empty if the round was not evaluated."""
     planned_s: float | None = None
     """Duration that the selector has planned for the round's last phase; empty if it plans none. 0: nobody fitted."""
+    harvested_j: float | None = None
+    """Joules that batteries took in during the round, not part of energy_j; empty if nobody harvests."""
+    spilled_j: float | None = None
+    """Joules that were harvested during the round while a battery was full, and lost; empty if nobody harvests."""
+    co2e_g: float | None = None
+    """Grams of CO2 equivalent of all devices in the round; empty without a block `carbon`."""
 
 
 class ClientRow(NamedTuple):
@@ -275,11 +284,6 @@ FLEET = "fleet.csv"
 WRITTEN: dict[str, type[tuple[Any, ...]]] = {**TABLES, FLEET: FleetRow}
 """All tables that a run writes."""
 TRACE = "trace.jsonl"
-
-
-def fleet_text(rows: Iterable[FleetRow]) -> str:
-    """The whole of `fleet.csv`."""
-    return ",".join(FleetRow._fields) + "\n" + csv_lines(rows)
 
 
 def csv_lines(rows: Iterable[tuple[Any, ...]]) -> str:

@@ -44,6 +44,7 @@ UNITS: dict[str, dict[str, Converter]] = {
     "bit": {"bit": 1.0, "kbit": 1e3, "Mbit": 1e6, "Gbit": 1e9, "B": 8.0, "kB": 8e3, "MB": 8e6},
     "bit/s": {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "bps": 1.0, "kbps": 1e3, "Mbps": 1e6},
     "FLOP/s": {"FLOP/s": 1.0, "MFLOP/s": 1e6, "GFLOP/s": 1e9, "TFLOP/s": 1e12},
+    "g/kWh": {"g/kWh": 1.0, "kg/MWh": 1.0, "kg/kWh": 1e3, "lb/MWh": 0.45359237},
     "dB": {"dB": db_to_ratio, "linear": 1.0},
 }
 LIMIT = 1e30
@@ -136,6 +137,7 @@ MetresPerSecond = Annotated[float, Field(ge=0), _reader("m/s"), _schema("m/s"), 
 Bits = Annotated[float, Field(gt=0), _reader("bit"), _schema("bit"), _means("bit")]
 BitsPerSecond = Annotated[float, Field(gt=0), _reader("bit/s"), _schema("bit/s"), _means("bit/s")]
 FlopsPerSecond = Annotated[float, Field(ge=1), _reader("FLOP/s"), _schema("FLOP/s"), _means("FLOP/s")]
+GramsPerKwh = Annotated[float, Field(ge=0), _reader("g/kWh"), _schema("g/kWh"), _means("g/kWh")]
 Ratio = Annotated[float, Field(ge=0), _reader("dB"), _linear, _schema("dB"), _means("dB")]
 SHARE_WORDS = "a share, as a number (0.75) or in percent (75 %)"
 """What a share is, for error messages."""

@@ -49,7 +49,7 @@ PLACES = {
     **dict.fromkeys(("Rayleigh", "Rician"), "radio.fading"),
     **dict.fromkeys(("Ring", "Torus", "Complete", "ErdosRenyi", "WithinDistance"), "d2d.topology"),
     **dict.fromkeys(("Shannon", "Gap", "Cqi", "Fixed"), "radio.rate"),
-    **dict.fromkeys(("Periodic", "Windows", "Diurnal", "Churn", "FileHours"), "devices.0.availability"), "OutagesSpec": "outages", "FleetSpec": "fleet", "CorrelationSpec": "fleet.correlation",
+    **dict.fromkeys(("Periodic", "Windows", "Diurnal", "Churn", "FileHours"), "devices.0.availability"), "OutagesSpec": "outages", "FleetSpec": "fleet", "CarbonSpec": "carbon", **dict.fromkeys(("ConstantHarvest", "DiurnalHarvest", "FileHarvest"), "devices.0.harvest"), "CorrelationSpec": "fleet.correlation",
     **dict.fromkeys(("DigitsSpec", "MnistSpec", "SyntheticSpec", "NpzSpec"), "data"),
     **dict.fromkeys(("ZipfDirichletSpec", "IidSpec", "ShardsSpec", "FileSpec", "NaturalSpec"), "partition"),
     **dict.fromkeys(("LinearSpec", "MlpSpec", "CnnSpec", "ResNet18LastSpec", "ModuleSpec"), "model"),
@@ -92,6 +92,9 @@ PEERS = {"policies": [{"name": "dsgd"}]}
 SPLIT = {**LONG, "policies.0.m": 6, "policies.0.eps1": 1e5, "policies.0.eps2": 0.0, "policies.0.warmup": 1}
 """Clusters that split whenever they may."""
 
+FILED = {"file": "power a", "column": "one", "time": ["time"]}
+"""Numbers over time."""
+
 GIVEN = {
     **{name: {"radio": {"path_loss": {"name": kind}, "bandwidth": "200 kHz"}}
        for name, kind in (("LogDistance", "log_distance"), ("Uma", "uma"), ("Umi", "umi"), ("Inh", "inh"))},
@@ -103,6 +106,9 @@ GIVEN = {
     "Churn": {"devices.0.availability": {"name": "churn", "stay": "1 s", "away": "1 s"}, **LONG}, "OutagesSpec": {"outages": {"groups": 2, "every": "1 s", "length": "1 s"}, **LONG},
     "FileHours": {"devices.0.availability": {"name": "file", "file": "hours a"}},
     "Windows": {"devices.0.availability": {"name": "windows", "windows": [[0, 100]]}},
+    "CarbonSpec": {"carbon": {"intensity": "400 g/kWh"}}, "ConstantHarvest": {"devices.0.battery": "1 J", "devices.0.harvest": {"name": "constant", "power": "1 W"}},
+    "DiurnalHarvest": {"devices.0.battery": "1 J", "devices.0.harvest": {"name": "diurnal", "peak": "9 W"}, "devices.0.availability": {"name": "windows", "windows": [[0, 0.1], [25200, 99999]]}},
+    "FileHarvest": {"devices.0.battery": "1 J", "devices.0.harvest": {"name": "file", "file": "power a", "column": "one"}},
     "CorrelationSpec": {**UMA, "fleet": {}, "devices.0.spread": 1.0},
     "MnistSpec": {"data": {"name": "mnist"}}, "SyntheticSpec": NATURAL,
     "ShardsSpec": {"partition": {"name": "shards"}}, "MlpSpec": {"model": {"name": "mlp"}},
@@ -161,6 +167,10 @@ CASES: dict[str, Case] = {
     "Churn.away": Case("5 s"), "Churn.leave": Case(0.9), "Scenario.outages": Case({"groups": 1, "every": "0.1 s", "length": "1 s"}),
     "OutagesSpec.groups": Case(1), "OutagesSpec.every": Case("0.1 s"), "OutagesSpec.length": Case("9 s"), "FileHours.file": Case("hours b", LONG),
     "FileHours.layout": Case("flash", refused="not JSON"), "FileHours.loop": Case(True, {**LONG, "devices.0.availability": {"name": "file", "file": "hours b"}}), "FileHours.draw": Case("with_replacement", LONG),
+    "DeviceSpec.harvest": Case({"name": "constant", "power": "1 W"}, {"devices.0.battery": "1 J"}), "Scenario.carbon": Case({"intensity": "400 g/kWh"}),
+    "CarbonSpec.intensity": Case("300 g/kWh"), "CarbonSpec.file": Case("power b", {"carbon": FILED}), "CarbonSpec.column": Case("two", {"carbon": FILED}), "CarbonSpec.time": Case(["later"], {"carbon": {**FILED, "start": "1 s"}}),
+    "CarbonSpec.start": Case("1 s", {"carbon": FILED}), "ConstantHarvest.power": Case("2 W"), "DiurnalHarvest.peak": Case("20 W"), "DiurnalHarvest.sunrise": Case("5 h"), "DiurnalHarvest.sunset": Case("20 h"),
+    "FileHarvest.file": Case("power b"), "FileHarvest.column": Case("two"), "FileHarvest.time": Case(["later"], {"devices.0.harvest.start": "1 s"}), "FileHarvest.start": Case("1 s"), "FileHarvest.scale": Case(2.0),
     "Scenario.fleet": Case({}, {"devices.0.spread": 1.0}), **{f"CorrelationSpec.{name}": Case(0.9) for name in ("speed_data", "speed_distance", "data_distance")},
     "Periodic.period": Case("20 s"), "Periodic.open": Case("8 s"), "Windows.windows": Case([[0, 0.5], [1, 100]]),
     "ServerSpec.compute_budget": Case("100 ms"), "ServerSpec.deadline": Case("0.4 s"), "ServerSpec.first": Case(1), "ServerSpec.quorum": Case(3, {"server.deadline": "0.43 s"}),
@@ -293,6 +303,9 @@ def made(tmp_path_factory) -> dict[str, str]:
         hours = [f"{client},{0.1 * client:.1f},{1.5 if which == 'b' else 9 + client}" for client in range(6)]
         (folder / f"hours_{which}.csv").write_text("\n".join(["client,start_s,end_s", *hours]))
         paths[f"hours {which}"] = str(folder / f"hours_{which}.csv")
+        powers = [f"{t},{t * t + 0.1 * t},{0.1 * t + level_db},{t % 5 + level_db + 2}" for t in range(20)]
+        (folder / f"power_{which}.csv").write_text("\n".join(["time,later,one,two", *powers]))
+        paths[f"power {which}"] = str(folder / f"power_{which}.csv")
         x, y = rng.normal(size=(120, 4)).astype(np.float32), rng.integers(0, 3, 120)
         np.savez(folder / f"data_{which}.npz", x_train=x, y_train=y, x_test=x[:60], y_test=y[:60])
         paths[f"data {which}"] = str(folder / f"data_{which}.npz")

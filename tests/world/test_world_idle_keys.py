@@ -163,6 +163,8 @@ ALWAYS = {
     "devices.receive_energy_per_bit", "devices.listen_power", "devices.sleep_power", "devices.radiated_power", "devices.max_power",
     "devices.amplifier_efficiency", "devices.amplifier_exponent", "devices.circuit_power", "devices.transmit_energy_per_bit", "devices.wake",
     "devices.battery", "devices.dropout", "fleet", "fleet.correlation",
+    "devices.harvest", *(f"devices.harvest.{key}" for key in ("name", "power", "peak", "sunrise", "sunset", "file", "column", "time", "start", "scale")),
+    "carbon", "carbon.intensity", "carbon.file", "carbon.column", "carbon.time", "carbon.start",
     "devices.availability.start", "devices.availability.length", "devices.availability.spread", "devices.availability.join", "devices.availability.stay",
     "devices.availability.away", "devices.availability.leave", "devices.availability.file", "devices.availability.layout", "devices.availability.loop",
     "devices.availability.draw", "outages", "outages.groups", "outages.every", "outages.length", "devices.availability.period", "devices.availability.open", "devices.availability.windows",

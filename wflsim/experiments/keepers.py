@@ -16,7 +16,7 @@ from wflsim.errors import Diverged, StoreError
 from wflsim.experiments.cached import CachedTraining
 from wflsim.experiments.plan import Run, world_of
 from wflsim.files import Damaged, Mark, locked, write
-from wflsim.records import FLEET, TRACE, FinishedRound, RoundRow, fleet_text, read_trace
+from wflsim.records import FLEET, TRACE, FinishedRound, FleetRow, RoundRow, csv_lines, read_trace
 from wflsim.results.folders import Standing, ended, leave_status, made_by, partition_name
 from wflsim.results.rows import Tables, read_partition
 from wflsim.results.store import Store
@@ -77,7 +77,7 @@ class InFolder(NamedTuple):
             checkpoint.save(place / checkpoint.NAME, Checkpoint(rounds, tables.marks(), state))
 
         training.save_by(save, self.checkpoint_every_s)
-        write(place / FLEET, fleet_text(world.fleet))
+        write(place / FLEET, ",".join(FleetRow._fields) + "\n" + csv_lines(world.fleet))
         reason, ending = carry_through(run, training, world, tables.append)
         told = mode(run.why_live or training.because, min(replayed, tables.held), tables.held)
         told += anew + _deposit(training)

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 from wflsim.errors import StoreError
 from wflsim.files import Damaged, Mark, read_sealed, verify, write, write_sealed
-from wflsim.records import FLEET, TABLES, TRACE, WRITTEN, ClientRow
+from wflsim.records import FLEET, TABLES, TRACE, WRITTEN, ClientRow, RoundRow
 
 ABOUT, SCENARIO, STATUS = "run.json", "scenario.yaml", "status.json"
 RUNS_TABLE = "runs.csv"
 """The table of a run or sweep folder with a line per run."""
 FORMER_RUNS_TABLE = "cells.csv"
 """Its name in the folder of a sweep that was made before version 0.2."""
-LATER = (*ClientRow._field_defaults, "peer", "saved_j")
-"""Columns that clients.csv and legs.csv did not have in the first versions."""
+LATER = (*ClientRow._field_defaults, *RoundRow._field_defaults, "peer", "saved_j", "co2e_g")
+"""Columns that tables did not have in the first versions."""
 ENDED = ("done", "diverged")
 AGAIN = "call the same wflsim command again, it makes this anew and keeps what is whole"
 

@@ -71,6 +71,7 @@ class Carrier(Protocol):
     def neighbours(self) -> Edges: ...
     def gossip(self, orders: Sequence[Order], edges: Edges) -> list[Outcome]: ...
     def end_round(self) -> None: ...
+    def take_harvest(self) -> tuple[float, float] | None: ...
     def take_legs(self) -> list[Leg]: ...
 
 
@@ -111,6 +112,9 @@ class Instant:
         return [Outcome(sender, "delivered", computed=True, peer=receiver) for sender, receiver in edges]
 
     def end_round(self) -> None:
+        return None
+
+    def take_harvest(self) -> None:
         return None
 
     def take_legs(self) -> list[Leg]:
@@ -169,7 +173,8 @@ def drive(
         carrier.end_round()
         legs = carrier.take_legs()
         row = round_row(s, start_s, carrier.now_s, steps, delivered, legs, evaluation)
-        row = row._replace(planned_s=carrier.planned_s)
+        taken_j, spilled_j = carrier.take_harvest() or (None, None)
+        row = row._replace(planned_s=carrier.planned_s, harvested_j=taken_j, spilled_j=spilled_j)
         sink(FinishedRound(TraceRound(s, steps, evaluation), row, client_rows(s, evaluation), legs))
         # A round in which the last client died was not finished, but it was paid for.
         verdict = exhausted or stop(row)
@@ -234,6 +239,7 @@ def round_row(
         up_bits=up_bits,
         down_bits=down_bits,
         loss=sum(losses) / len(losses) if losses else None,
+        co2e_g=sum(grams) if (grams := [leg.co2e_g for leg in legs if leg.co2e_g is not None]) else None,
         **reached,
     )
 

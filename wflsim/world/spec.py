@@ -17,7 +17,10 @@ from wflsim.world.channel.placement import Placement
 from wflsim.world.channel.radio import DEFAULT_SNR, RadioSpec, rate_rule
 from wflsim.world.channel.traces import describe, read_trace
 from wflsim.world.fleet.availability import OutagesSpec
+from wflsim.world.fleet.carbon import CarbonSpec
+from wflsim.world.fleet.carbon import describe as describe_carbon
 from wflsim.world.fleet.draw import FleetSpec
+from wflsim.world.fleet.harvest import describe as describe_harvest
 from wflsim.world.fleet.hours_files import FileHours, summary
 from wflsim.world.fleet.spec import DeviceSpec
 from wflsim.world.idle_keys import Facts, contradictions, idle_keys
@@ -55,6 +58,8 @@ class WorldSpec(Spec):
     are dealt out in turn."""
     outages: OutagesSpec | None = None
     """Correlated failures: groups of clients that go and come back together; null: none."""
+    carbon: CarbonSpec | None = None
+    """Carbon intensity of the electricity that devices draw, for grams of CO2 equivalent beside joules; null: none."""
     accept: tuple[Remark, ...] = ()
     """Names of remarks about implausible values that are meant as they are; `wflsim list accept` describes each."""
 
@@ -141,6 +146,8 @@ def remarks(spec: WorldSpec) -> list[str]:
             "stochastic, so that the mean over the nodes drifts"
         )
     found += [summary(kind.availability) for kind in spec.devices if isinstance(kind.availability, FileHours)]
+    found += [words for kind in spec.devices if kind.harvest is not None and (words := describe_harvest(kind.harvest))]
+    found += describe_carbon(spec.carbon)
     first, quorum = spec.server.first, spec.server.quorum
     if first is not None and quorum is not None and first < quorum:
         found.append(

@@ -20,9 +20,10 @@ from wflsim.world.access.d2d import PeerLinks
 from wflsim.world.bounds import Clock, collector_paused
 from wflsim.world.channel.radio import Radio
 from wflsim.world.expected import expected_uploads
+from wflsim.world.fleet.carbon import intensity_of
 from wflsim.world.fleet.compute import REFERENCE_FLOPS
 from wflsim.world.fleet.device import Report
-from wflsim.world.fleet.meter import Meter
+from wflsim.world.fleet.harvest_meter import Harvested, meter_of
 from wflsim.world.fleet.peer import Peer
 from wflsim.world.fleet.roster import call_roster, fleet_rows
 from wflsim.world.gossip import Meeting
@@ -64,7 +65,9 @@ class World:
         self._links: PeerLinks | None = None
         """Links between the clients; None until a policy without a server needs them."""
         self._cell = Cell(spec.cell, self._env, radio)
-        meters = [Meter(client, traits, self._legs, self._idle_counts) for client, traits in enumerate(fleet)]
+        intensity = intensity_of(spec.carbon)
+        meters = [meter_of(who, traits, self._legs, self._idle_counts, intensity) for who, traits in enumerate(fleet)]
+        self._harvest = Harvested(meters)
         self._devices = [
             Peer(client, traits, self._env, self._cell, radio, meters[client], seed)
             for client, traits in enumerate(fleet)
@@ -203,10 +206,14 @@ class World:
             self._selection.oort.end_round()
         if self._aggregation_s > 0:
             self._env.run(self._env.timeout(self._aggregation_s))
-        if self._idle_counts:
-            for device in self._devices:
-                if device.serving is None:
-                    device.meter.charge_idle(self._round, 0, self._env.now)
+        for device in self._devices if self._idle_counts or self._harvest.meters else ():
+            if device.serving is None:
+                device.meter.pass_time(self._round, self._env.now)
+
+    def take_harvest(self) -> tuple[float, float] | None:
+        """Joules that batteries took in since the last call, and joules that full ones could not; None if nobody
+        harvests."""
+        return self._harvest.since_last()
 
     def take_legs(self) -> list[Leg]:
         """Legs finished since the last call, in the order in which they ended."""

@@ -88,9 +88,13 @@ class Device:
         return self.serving is None and self.ready_s(at_s) == at_s
 
     def ready_s(self, at_s: float) -> float:
-        """The first instant from this one on at which it could take an order, if it is idle; inf if it is dead then."""
-        open_s = at_s if self.traits.hours is None else self.traits.hours.opens_s(at_s)
-        return open_s if open_s < math.inf and self.meter.alive_at(open_s) else math.inf
+        """The first instant from this one on at which it could take an order, if it is idle; inf if there is none."""
+        while at_s < math.inf:
+            open_s = at_s if self.traits.hours is None else self.traits.hours.opens_s(at_s)
+            at_s = self.meter.usable_s(open_s) if open_s < math.inf else math.inf
+            if at_s == open_s:
+                break
+        return at_s
 
     def why_not(self, at_s: float) -> Fate:
         """Why it cannot take an order at this instant: it serves another, is dead, or away."""
@@ -268,10 +272,7 @@ class Device:
                 yield event
                 return "ok"
             now_s = self._env.now
-            if rest_w is None:
-                death_s = now_s + self.meter.left_j / power_w if power_w > 0 else math.inf
-            else:
-                death_s = self.meter.empty_s(now_s, power_w, rest_w)
+            death_s = self.meter.empty_s(now_s, power_w, rest_w, known_s)
             closes_s = math.inf if self.traits.hours is None else self.traits.hours.closes_s(now_s)
             end_s = min(death_s, closes_s, drop_s)
             if end_s >= known_s or end_s == math.inf:

@@ -10,6 +10,7 @@ from wflsim.spec import Spec, choices
 from wflsim.units import FlopsPerSecond, Hertz, Joules, Seconds, Share, Watts, Weight
 from wflsim.world.fleet.availability import AvailabilitySpec
 from wflsim.world.fleet.compute import COMPUTE, ComputeName
+from wflsim.world.fleet.harvest import HarvestSpec
 from wflsim.world.fleet.modem import MODEMS, ModemName
 
 Dvfs = Annotated[
@@ -96,7 +97,11 @@ class DeviceSpec(Spec):
     tail_power: Watts = 0.0
     """Power of the modem during its tail."""
     battery: Annotated[Joules, Field(gt=0)] | None = None
-    """Energy that the device can spend before it dies; null: it is on mains."""
+    """Energy that a full battery holds, as at the beginning (4410 mAh at 3.85 V, say); null: it is on mains. A device
+    whose battery is empty is off, for ever if it does not harvest."""
+    harvest: HarvestSpec | None = None
+    """Power that flows into the battery over time; null: none. What a full battery cannot take is lost; one that was
+    empty works again above 5 %."""
     availability: AvailabilitySpec | None = None
     """Windows of time in which the device can be asked; null: at all times."""
     dropout: Share = 0.0
@@ -151,6 +156,8 @@ class DeviceSpec(Spec):
             )
         if self.max_power is None and self.amplifier_exponent != 1:
             raise ValueError("amplifier_exponent needs max_power, the power at which amplifier_efficiency holds")
+        if self.harvest is not None and self.battery is None:
+            raise ValueError("harvest fills a battery, and there is none: give battery, or remove harvest")
         if self.max_power == 0:
             raise ValueError("max_power is 0: a modem that cannot radiate cannot send; give its greatest power")
         return self

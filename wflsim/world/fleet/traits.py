@@ -15,8 +15,10 @@ from wflsim.rng import stream
 from wflsim.world.fleet.availability import OutagesSpec, hours_of
 from wflsim.world.fleet.compute import TRAINING_FLOPS, Processor
 from wflsim.world.fleet.draw import shares_to_counts
+from wflsim.world.fleet.harvest import harvest_of
 from wflsim.world.fleet.hours import Hours
 from wflsim.world.fleet.modem import Modem
+from wflsim.world.fleet.series import Series
 from wflsim.world.fleet.spec import DeviceSpec
 
 Number = TypeVar("Number", float, NDArray[np.float64])
@@ -38,6 +40,8 @@ class Traits:
     """Watts that it radiates; None: those of radio.power."""
     battery_j: float | None
     """Joules in its battery at the beginning; None: it is on mains."""
+    harvest: Series | None
+    """Watts that flow into its battery over time; None: none."""
     hours: Hours | None
     """Windows in which it can be asked; None: always."""
     dropout: float
@@ -100,7 +104,7 @@ def build_fleet(
     outages: OutagesSpec | None = None,
 ) -> list[Traits]:
     """The devices of all clients. `devices`: by client, the number of its device in the pool."""
-    fleet = []
+    fleet, harvests = [], [harvest_of(spec.harvest) for spec in specs]
     for client, (kind, processor) in enumerate(pool[number] for number in devices):
         spec = specs[kind]
         fleet.append(
@@ -110,6 +114,7 @@ def build_fleet(
                 modem=modem_of(spec),
                 radiated_w=spec.radiated_power,
                 battery_j=spec.battery,
+                harvest=harvests[kind],
                 hours=hours_of(spec.availability, outages, seed, client),
                 dropout=spec.dropout,
             )
