@@ -57,8 +57,7 @@ class Leg(NamedTuple):
     """Joules that computing at a lower clock saves by the plan of devices.dvfs just_in_time, against computing at the
     scenario's clock and waiting for the slowest; empty elsewhere."""
     co2e_g: float | None = None
-    """Grams of CO2 equivalent of energy_j at the grid's intensity of that time, without what was harvested; empty
-    without a block `carbon`."""
+    """Grams of CO2 equivalent of energy_j at that time, without what was harvested; empty without `carbon`."""
 
 
 class RoundRow(NamedTuple):
@@ -143,12 +142,11 @@ class FleetRow(NamedTuple):
     clock_hz: float
     """Clock of the processor in hertz."""
     sample_s: float
-    """Seconds that the device takes to train on one sample at that clock, beside the overhead of steps and orders; its
-    speed is the inverse."""
+    """Seconds that training on one sample takes at that clock, beside the overhead of steps and orders."""
     active_w: float
     """Watts of the device without its modem while it computes."""
     idle_w: float
-    """Watts of the device without its modem while it does not compute."""
+    """The same while it does not compute."""
     radiated_w: float
     """Watts that it radiates while it sends, at most those where there is power control."""
     battery_j: float | None
@@ -281,7 +279,7 @@ def _until_from_list(fields: list[Any] | None) -> Until | None:
 TABLES: dict[str, type[tuple[Any, ...]]] = {"rounds.csv": RoundRow, "clients.csv": ClientRow, "legs.csv": Leg}
 FLEET = "fleet.csv"
 """The table of a run with a line per client, written once, when the run begins."""
-WRITTEN: dict[str, type[tuple[Any, ...]]] = {**TABLES, FLEET: FleetRow}
+WRITTEN = {**TABLES, FLEET: FleetRow}
 """All tables that a run writes."""
 TRACE = "trace.jsonl"
 

@@ -39,6 +39,8 @@ class WorldFacts(NamedTuple):
     """Number of clients whose battery died."""
     energy_j: dict[str, float]
     """Joules of all devices by activity."""
+    co2e_g: dict[str, float] = {}  # noqa: RUF012 (a NamedTuple's default)
+    """Grams of CO2 equivalent by activity; none without a block `carbon`."""
 
     def row(self) -> dict[str, Any]:
         """The columns of world.csv after policy and seed."""
@@ -50,6 +52,7 @@ class WorldFacts(NamedTuple):
             "failed_orders": sum(self.failures.values()),
             "failures": " ".join(f"{why}:{times}" for why, times in sorted(self.failures.items())),
             **{f"{activity}_j": joules for activity, joules in sorted(self.energy_j.items())},
+            **{f"{activity}_g": grams for activity, grams in sorted(self.co2e_g.items())},
         }
 
 
@@ -58,7 +61,7 @@ def world_facts(legs: pd.DataFrame) -> WorldFacts:
     client, share = worst_straggler(stragglers(legs))
     deaths = died_in(legs)
     lifetime = min(deaths.values()) + 1 if deaths else None
-    return WorldFacts(client, share, failures(legs), lifetime, len(deaths), energy_by_activity(legs))
+    return WorldFacts(client, share, failures(legs), lifetime, len(deaths), energy_by_activity(legs), grams(legs))
 
 
 def last_legs(legs: pd.DataFrame) -> pd.DataFrame:
@@ -109,6 +112,12 @@ def died_in(legs: pd.DataFrame) -> dict[int, int]:
     """Round (counted from 0) in which the battery of each dead client died."""
     dead = legs[legs["outcome"] == "dead"].drop_duplicates("client")
     return dict(zip(dead["client"].tolist(), dead["round"].tolist(), strict=True))
+
+
+def grams(legs: pd.DataFrame) -> dict[str, float]:
+    """Grams of CO2 equivalent by activity; empty where the legs have none."""
+    counted = legs.dropna(subset=["co2e_g"]) if "co2e_g" in legs else legs.iloc[:0]
+    return {str(activity): float(own["co2e_g"].sum()) for activity, own in counted.groupby("activity")}
 
 
 def energy_by_activity(legs: pd.DataFrame) -> dict[str, float]:

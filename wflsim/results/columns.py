@@ -62,6 +62,10 @@ WORLD = {
     "receive_j": "Joules that all devices spent receiving.",
     "tail_j": "Joules that all devices spent keeping the radio awake after a transfer.",
     "transmit_j": "Joules that all devices spent sending.",
+    **{
+        f"{activity}_g": f"Grams of CO2 equivalent of {activity}_j, without what was harvested; only with `carbon`."
+        for activity in ("compute", "idle", "receive", "tail", "transmit")
+    },
 }
 """Columns of `world.csv`, a line per run; an activity that no device had has no column."""
 
