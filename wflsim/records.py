@@ -54,8 +54,7 @@ class Leg(NamedTuple):
     """Device to device: the neighbour from which the client received, or to which it sent alone. Empty: the server,
     or a broadcast to all neighbours."""
     saved_j: float | None = None
-    """Joules that computing at a lower clock saves by the plan of devices.dvfs just_in_time, against computing at the
-    scenario's clock and waiting for the slowest; empty elsewhere."""
+    """Joules that a lower clock is planned to save (devices.dvfs just_in_time) against waiting; empty elsewhere."""
     co2e_g: float | None = None
     """Grams of CO2 equivalent of energy_j at that time, without what was harvested; empty without `carbon`."""
 
@@ -100,7 +99,7 @@ class RoundRow(NamedTuple):
     harvested_j: float | None = None
     """Joules that batteries took in during the round, not part of energy_j; empty if nobody harvests."""
     spilled_j: float | None = None
-    """Joules that were harvested during the round while a battery was full, and lost; empty if nobody harvests."""
+    """Joules that full batteries could not take in during the round; empty if nobody harvests."""
     co2e_g: float | None = None
     """Grams of CO2 equivalent of all devices in the round; empty without a block `carbon`."""
 
@@ -146,7 +145,7 @@ class FleetRow(NamedTuple):
     active_w: float
     """Watts of the device without its modem while it computes."""
     idle_w: float
-    """The same while it does not compute."""
+    """Watts of the device without its modem while it idles."""
     radiated_w: float
     """Watts that it radiates while it sends, at most those where there is power control."""
     battery_j: float | None

@@ -26,6 +26,7 @@ WORLDS = {
     "peers": {"lost"},
     "fedcs": set(),
     "oort": set(),
+    "solar_fleet": set(),
 }
 CHANGES = {"dying_sensors": ["devices.battery=0.12 J"]}
 
