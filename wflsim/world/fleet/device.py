@@ -89,12 +89,11 @@ class Device:
 
     def ready_s(self, at_s: float) -> float:
         """The first instant from this one on at which it could take an order, if it is idle; inf if there is none."""
-        while at_s < math.inf:
-            open_s = at_s if self.traits.hours is None else self.traits.hours.opens_s(at_s)
-            at_s = self.meter.usable_s(open_s) if open_s < math.inf else math.inf
-            if at_s == open_s:
-                break
-        return at_s
+        hours = self.traits.hours
+        while (open_s := at_s if hours is None else hours.opens_s(at_s)) < math.inf:
+            if (at_s := self.meter.usable_s(open_s)) in (open_s, math.inf):
+                return at_s
+        return math.inf
 
     def why_not(self, at_s: float) -> Fate:
         """Why it cannot take an order at this instant: it serves another, is dead, or away."""
