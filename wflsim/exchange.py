@@ -179,6 +179,10 @@ class Order(NamedTuple):
     """Batches pushed backward, and forward with or without that; a pass over all d samples is ceil(d/b) of them."""
     utility: float = 0
     """Samples of the client times the root mean square of its minibatches' losses, where it reports them; else 0."""
+    adapt_bits: int = 0
+    """The part of up_bits that the controller of tau needs: a gradient and two numbers; 0 where tau is fixed."""
+    adapt_samples: int = 0
+    """The part of backward_samples that the controller of tau needs."""
 
 
 class Outcome(NamedTuple):

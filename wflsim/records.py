@@ -7,12 +7,13 @@ written by `repr`, so that a file read back is the run, bit for bit.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from wflsim.errors import StoreError
 from wflsim.exchange import Edges, Order, Until
+from wflsim.questions import Pace
 
 Activity = Literal["receive", "compute", "transmit", "idle", "tail"]
 
@@ -95,6 +96,13 @@ class RoundRow(NamedTuple):
     """Mean over clients of the mean test loss; empty if the round was not evaluated."""
     planned_s: float | None = None
     """Duration that the selector has planned for the round's last phase; empty if it plans none. 0: nobody fitted."""
+    tau: int | None = None
+    """Local steps that the controller of tau chose for the round; empty where the policy's tau is a number."""
+    adapt_bits: int | None = None
+    """The part of up_bits that the controller needs: each client's gradient and two numbers; empty if there is none."""
+    adapt_j: float | None = None
+    """The part of energy_j that the controller costs: of each client's computing and sending, in proportion to the
+    samples and bits that it needs; empty if there is none."""
 
 
 class ClientRow(NamedTuple):
@@ -164,18 +172,6 @@ class Evaluation(NamedTuple):
     apart: list[float] | None = None
 
 
-class Allotment(NamedTuple):
-    """One question to the world: how many of these local steps fit into the time that each client may compute."""
-
-    round: int
-    phase: int
-    """Ordinal of the Gather that will follow."""
-    steps: Mapping[int, int]
-    """Most local steps of each client."""
-    samples: Mapping[int, int]
-    """Samples of one step of each client."""
-
-
 class Step(NamedTuple):
     """One request to the world: a gather of orders, a send, (no orders) a receive, or a gossip along edges."""
 
@@ -191,21 +187,14 @@ class Step(NamedTuple):
         return len(self.edges) if self.kind == "gossip" else len(self.orders)
 
 
-class Neighbours(NamedTuple):
-    """A question to the carrier before the nodes of a gossip work: who are neighbours? Answered by `Edges`."""
-
-
-class Reports(NamedTuple):
-    """A question to the carrier before clients work: shall those that train report their loss with the upload? A report
-    is one scalar, and it is paid."""
-
-
 class TraceRound(NamedTuple):
     """One round of learning as the world sees it; a list of them is a trace."""
 
     round: int
     steps: list[Step]
     evaluation: Evaluation | None
+    pace: Pace | None = None
+    """What was asked of the controller of tau before the round; None where tau is fixed."""
 
 
 class FinishedRound(NamedTuple):
@@ -222,18 +211,19 @@ class FinishedRound(NamedTuple):
 def trace_to_json(entry: TraceRound) -> str:
     """One line of `trace.jsonl`."""
     steps = [
-        [step.kind, [list(order) for order in step.orders], _until_to_list(step.until)]
+        [step.kind, [_order_to_list(order) for order in step.orders], _until_to_list(step.until)]
         + ([step.edges] if step.edges else [])
         for step in entry.steps
     ]
     evaluation = None if entry.evaluation is None else list(entry.evaluation)
-    return json.dumps([entry.round, steps, evaluation], separators=(",", ":"))
+    paced = [] if entry.pace is None else [list(entry.pace)]
+    return json.dumps([entry.round, steps, evaluation, *paced], separators=(",", ":"))
 
 
 def trace_from_json(line: str) -> TraceRound:
     """Inverse of `trace_to_json`; StoreError if the line is not one of ours."""
     try:
-        number, steps, evaluation = json.loads(line)
+        number, steps, evaluation, *paced = json.loads(line)
         return TraceRound(
             number,
             [
@@ -246,14 +236,23 @@ def trace_from_json(line: str) -> TraceRound:
                 for kind, orders, until, *edges in steps
             ],
             None if evaluation is None else Evaluation(*evaluation),
+            Pace(*paced[0]) if paced else None,
         )
     except (ValueError, TypeError) as error:
         raise StoreError(f"not a trace line ({error}): {line[:60]!r}") from error
 
 
+FIXED_TAU_FIELDS = Order._fields.index("adapt_bits")
+"""Fields of an order that a trace holds where no controller chooses tau."""
+
+
+def _order_to_list(order: Order) -> list[Any]:
+    return list(order if order.adapt_bits else order[:FIXED_TAU_FIELDS])
+
+
 def _order(fields: list[Any]) -> Order:
     """One order of a trace; StoreError where its local steps were not recorded, as in earlier versions."""
-    if len(fields) < len(Order._fields):
+    if len(fields) < FIXED_TAU_FIELDS:
         raise StoreError(
             "the trace is from an earlier version of wflsim, which did not record local steps, so computing times "
             "cannot be told from it: compute the run again, with --fresh"

@@ -44,7 +44,7 @@ stop: {rounds: 2}
 PLACES = {
     "Scenario": "", "RadioSpec": "radio", "DownlinkSpec": "radio.downlink", "LossSpec": "radio.loss", "TraceSpec": "radio.trace",
     "PowerControlSpec": "radio.power_control", "CellSpec": "cell", "DeviceSpec": "devices.0", "ServerSpec": "server", "D2dSpec": "d2d", "FedcsSpec": "server.fedcs", "OortSpec": "server.oort",
-    "TrainSpec": "train", "CompressSpec": "train.compress", **dict.fromkeys(("Identity", "Quantise", "Dithering", "RandK", "TopK"), "train.compress.up"), "StopSpec": "stop", "Target": "stop.target", "Decay": "policies.0.eta",
+    "TrainSpec": "train", "CompressSpec": "train.compress", **dict.fromkeys(("Identity", "Quantise", "Dithering", "RandK", "TopK"), "train.compress.up"), "StopSpec": "stop", "Target": "stop.target", "Decay": "policies.0.eta", "AdaptiveTau": "policies.0.tau", "AdaptSpec": "policies.0.tau.adapt",
     **dict.fromkeys(("LogDistance", "Uma", "Umi", "Inh"), "radio.path_loss"),
     **dict.fromkeys(("Rayleigh", "Rician"), "radio.fading"),
     **dict.fromkeys(("Ring", "Torus", "Complete", "ErdosRenyi", "WithinDistance"), "d2d.topology"),
@@ -114,6 +114,7 @@ GIVEN = {
     "FedcsSpec": {"server.selector": "fedcs"}, "OortSpec": {"server.selector": "oort", **LONG, "policies.0.m": 2},
     "D2dSpec": PEERS, "ErdosRenyi": {**PEERS, "d2d.topology": {"name": "erdos_renyi", "probability": 0.4}}, "WithinDistance": {**PEERS, "d2d.topology": {"name": "distance", "within": 600}},
     "Decay": {"policies": [{"name": "drfa", "m": 3, "tau": 2, "eta": {"start": 0.1}}]},
+    **{key: {"policies": [{"name": "fedavg", "tau": {"adapt": {"budget": "10 s", "phi": 0.001}}}], "stop.rounds": 5} for key in ("AdaptiveTau", "AdaptSpec")},
     **{kind.__name__: {"policies": [{"name": kind.model_fields["name"].default, **({} if kind.__name__ in ("LocalSGD", "AFL", "SCAFFPD") or kind.decentralised else {"m": 3}),
                                      **({} if typing.get_origin(kind.model_fields["tau"].annotation) is Literal else {"tau": 2})}], **(LONG if kind.asynchronous else {})}
        for kind in POLICIES},
@@ -222,6 +223,7 @@ CASES: dict[str, Case] = {
     **{f"{kind}.{name}": Case(value) for kind in ("IFCA", "IFCASGD") for name, value in {"eta": 0.01, "k": 3, "apart": 0.1}.items()},
     "IFCASGD.tau": Case(2, refused="policies"),
     **{f"FedRobust.{name}": Case(value) for name, value in {"eta": 0.01, "affine": None, "eta_delta": 0.1, "eta_lambda": 0.01, "lambda_0": 0.2, "lambda_1": 1.0}.items()},
+    "AdaptiveTau.adapt": Case({"budget": "10 s", "phi": 1.0}), "AdaptSpec.budget": Case("1 s"), "AdaptSpec.phi": Case(1.0),
     "Decay.start": Case(0.01), "Decay.power": Case(1.0, {"policies.0.eta.after": 1}), "Decay.after": Case(1),
 }  # fmt: skip
 

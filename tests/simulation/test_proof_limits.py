@@ -77,6 +77,7 @@ TABLE: dict[str, dict[str, Limits]] = {
     "ShardsSpec": {"shards": COUNT}, "MlpSpec": {"hidden": ([0], [1], [10**9], None)}, "ResNet18LastSpec": {"size": (0, 1, 512, 513)},
     "TrainSpec": {"batch": FROM_ONE}, "StopSpec": {"rounds": COUNT, "energy": NOT_NEGATIVE, "time": NOT_NEGATIVE},
     "Target": {"accuracy": POSITIVE_SHARE, "hold": (0, 1, 1000, 1001), "window": (0, 1, 10_000, 10_001)}, "Decay": {"start": STEP, "power": SHARE, "after": COUNT},
+    "AdaptSpec": {"budget": POSITIVE, "phi": (0, 1e-12, 1e6, 1.001e6)},
     "FedNova": {"rho": (-1e-12, 0, 0.999999, 1)},
     "FedDyn": {"mu": POSITIVE_MU}, "LambdaDRDM": {"mu": POSITIVE_MU}, "FedAsync": {"alpha": POSITIVE_SHARE},
     "DRDSGD": {"mu": POSITIVE_MU}, "SCALLION": {"alpha": POSITIVE_SHARE}, "SCAFCOM": {"beta": POSITIVE_SHARE},

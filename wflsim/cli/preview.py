@@ -20,6 +20,7 @@ from wflsim.errors import ScenarioError
 from wflsim.experiments.plan import why_live, world_of
 from wflsim.learning.build import build
 from wflsim.learning.learner import Learner
+from wflsim.policies.adaptive import adaptation
 from wflsim.policies.base import Policy
 from wflsim.records import FinishedRound, RoundRow
 from wflsim.scenario import Scenario
@@ -148,7 +149,7 @@ def mode(scenario: Scenario, policy: Policy) -> str:
     """Learner and carrier of a policy, and why these."""
     if policy.asynchronous:
         return "live (asynchronous: the order of replies is part of the learning)"
-    found = influences(scenario.world)
+    found = ([] if adaptation(policy.tau) is None else ["policies.tau.adapt"]) + influences(scenario.world)
     if found:
         return f"live ({', '.join(found)} can change the learning)"
     return "live; its trace replays exactly in other regimes"

@@ -100,6 +100,8 @@ class CachedTraining:
     def _known_round(self, s: int) -> Flow:
         """A round of the trace. One that was made elsewhere is trained here from the first failed order on."""
         known, carried = self.trace[s], list[Any]()
+        if known.pace is not None:
+            yield known.pace
         for step in known.steps:
             carried.append((yield step))
             if undelivered(carried[-1]) is not None:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from wflsim.errors import ReplayRefused, ScenarioError
 from wflsim.learning.data.partition import divide
 from wflsim.learning.data.sets import load as load_data
+from wflsim.policies.adaptive import adaptation
 from wflsim.policies.base import Policy
 from wflsim.results.digest import brought_code, learning_digest, partition_digest, run_digest
 from wflsim.scenario import Scenario, assign, build
@@ -158,7 +159,8 @@ def plan(regimes: Sequence[Regime]) -> list[Run]:
 def why_live(world: WorldSpec, policy: Policy) -> str | None:
     """Why a trace of this policy would not be exact in this world, naming the scenario key; None where it is."""
     try:
-        refuse_inexact(influences(world), policy.name, policy.asynchronous)
+        chosen = [] if adaptation(policy.tau) is None else ["policies.tau.adapt"]
+        refuse_inexact([*chosen, *influences(world)], policy.name, policy.asynchronous)
     except ReplayRefused as refusal:
         return str(refusal)
     return None

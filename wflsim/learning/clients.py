@@ -56,6 +56,10 @@ class Chunk:
         self.backward_steps = [0] * len(clients)
         self.watched = False
         """Whether the losses of all minibatches that are trained on are noted. A by-product of training: no work."""
+        self.local: Tensor | None = None
+        """[k, P] local models: the first copies of a model that the work has made, which its steps update in place."""
+        self.local_version = 0
+        """torch's count of changes of the local models when they were made."""
         self._losses: list[list[float]] = [[] for _ in clients]
         self._shards = shards
         self._gradients = gradients
@@ -68,7 +72,10 @@ class Chunk:
         k, P = len(self.clients), len(self._blank)
         both = f"{k} clients' models of {P} parameters, trained at once, and their gradients"
         refuse_unless_it_fits(2 * k * self._blank.nbytes, both, FEWER)
-        return self._blank.new_empty(k, P).copy_(w)
+        copies = self._blank.new_empty(k, P).copy_(w)
+        if self.local is None:
+            self.local, self.local_version = copies, copies._version
+        return copies
 
     def steps(self, tau: Any, *models: Tensor) -> Iterator[int]:
         """Local steps k = 1, 2, ... up to the largest tau; a client that has taken its own tau steps rests."""

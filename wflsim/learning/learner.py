@@ -17,6 +17,7 @@ from wflsim.exchange import Ask, Me, value_of, wire_bits
 from wflsim.learning.clients import FEWER, Chunk
 from wflsim.learning.machine import format_bytes, keep_freed_memory, refuse_unless_it_fits
 from wflsim.learning.models.gradients import Gradients
+from wflsim.learning.probe import BETA, GRADIENT, RHO, keep_local, probe, received_model
 from wflsim.learning.samples import Batches, Rows, Shards
 from wflsim.learning.specs import TrainSpec
 from wflsim.rng import stream
@@ -57,6 +58,10 @@ class Result:
     """Rows to store until the end of the round."""
     loss_rms: float = 0.0
     """Root mean square of the mean losses of the minibatches that the client trained on, where that is watched."""
+    adapt_bits: int = 0
+    """The part of up_bits that is for the controller of tau."""
+    adapt_samples: int = 0
+    """The part of backward_samples that is for the controller of tau."""
 
     @property
     def nbytes(self) -> int:
@@ -112,10 +117,11 @@ class Learner:
         """Samples of one minibatch of the client."""
         return min(self._spec.batch, self.samples[client])
 
-    def run(self, ask: Ask, keys: Sequence[tuple[int, int]], watch: bool = False) -> Done:
+    def run(self, ask: Ask, keys: Sequence[tuple[int, int]], watch: bool = False, probed: bool = False) -> Done:
         """Do the work of an Ask for its cohort; keys[i] names the stream of minibatches of the i-th client.
 
-        `watch`: note the losses of all minibatches that are trained on.
+        `watch`: note the losses of all minibatches that are trained on. `probed`: measure and send up what the
+        controller of tau needs.
         """
         # Plain ints: a stream is named by what its key looks like, and numpy's 3 looks different.
         names = [(int(client), *map(int, key)) for client, key in zip(ask.cohort, keys, strict=True)]
@@ -125,19 +131,18 @@ class Learner:
 
         def work(part: slice) -> list[Result]:
             upload = self._payload("up", names[part])
-            me = Chunk(
-                [client for client, *_ in names[part]],
-                self._train,
-                self._gradients,
-                [self._batches(*name) for name in names[part]],
-                self._stores,
-                self._blank,
-                upload,
-            )
+            me = self._chunk(names[part], upload)
             me.watched = watch
+            given = {**shared, **{name: rows[part] for name, rows in each.items()}}
             with torch.no_grad():
-                sent = ask.work(me, **shared, **{name: rows[part] for name, rows in each.items()})
-                done = list(_results(me, upload.encode(_one_row_each(sent, len(me.clients))), shared))
+                sent = _one_row_each(ask.work(me, **given), len(me.clients))
+                if probed:
+                    prober = self._chunk(names[part], upload)
+                    sent = {**sent, **probe(prober, received_model(given))}
+                    keep_local(me)
+                done = list(_results(me, upload.encode(sent), shared))
+                if probed:
+                    done = [_with_probe(result, prober, i) for i, result in enumerate(done)]
             cohort_bytes = len(names) * done[0].nbytes
             refuse_unless_it_fits(cohort_bytes, f"what {len(names)} clients of one phase send and keep", FEWER)
             return done
@@ -146,6 +151,11 @@ class Learner:
         parts = [slice(low, low + size) for low in range(0, len(names), size)]
         results = [result for chunk in self._map(work, parts) for result in chunk]
         return Done(wire_bits(down, rows=False), wire_bits(unicast, rows=True), results)
+
+    def _chunk(self, names: Sequence[tuple[int, ...]], upload: Payload) -> Chunk:
+        """The clients of the orders with these names, before their first minibatch."""
+        clients, batches = [client for client, *_ in names], [self._batches(*name) for name in names]
+        return Chunk(clients, self._train, self._gradients, batches, self._stores, self._blank, upload)
 
     def keep(self, result: Result) -> None:
         """Store what stays on the device: the client has finished computing."""
@@ -262,9 +272,20 @@ def _one_row_each(items: Mapping[str, Any], clients: int) -> Mapping[str, Any]:
 def _results(me: Chunk, sent: Mapping[str, Any], given: dict[str, Any]) -> Iterator[Result]:
     """Client by client: its row of everything that the chunk sends and remembers."""
     bits = wire_bits(sent, rows=True)
+    adapt_bits = wire_bits({name: item for name, item in sent.items() if name in (GRADIENT, BETA, RHO)}, rows=True)
     values = {name: list(rows) for name, rows in _values(sent).items()}
     for i, (client, staged) in enumerate(zip(me.clients, me.staged(), strict=True)):
         items = {name: rows[i] for name, rows in values.items()}
         memory, personal, scratch = staged
         work = me.forward_samples[i], me.backward_samples[i], me.forward_steps[i], me.backward_steps[i]
-        yield Result(client, items, given, bits, *work, memory, personal, scratch, me.loss_rms(i))
+        yield Result(client, items, given, bits, *work, memory, personal, scratch, me.loss_rms(i), adapt_bits)
+
+
+def _with_probe(result: Result, prober: Chunk, i: int) -> Result:
+    """The result with the work of what was measured for the controller of tau, in row i of `prober`, added to it."""
+    result.forward_samples += prober.forward_samples[i]
+    result.backward_samples += prober.backward_samples[i]
+    result.forward_steps += prober.forward_steps[i]
+    result.backward_steps += prober.backward_steps[i]
+    result.adapt_samples = prober.backward_samples[i]
+    return result

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from wflsim.exchange import Me, Reply, Request, Weights
+from wflsim.policies.adaptive import Tau, adaptation, why_not_adaptive
 from wflsim.spec import Spec
 
 if TYPE_CHECKING:
@@ -77,20 +78,33 @@ class Policy(Spec):
     """Whether it has no server and uses Gossip: its state's `w` is [N, P], and its learning depends on the graph."""
     unequal_steps: ClassVar[bool] = False
     """Whether clients may take different numbers of local steps (`server.compute_budget`); it then asks by `Allot`."""
+    one_model: ClassVar[bool] = True
+    """Whether all clients start a round from one model, so that their gradients at it can be compared."""
     name: str = ""
     """Name of the policy."""
     label: str | None = None
     """What the policy is called in folders and tables, to tell two variants of it apart; null: its name."""
     m: Count | None = None
     """Clients drawn per round; null: all of them."""
-    tau: Count = 10
-    """Local steps of each client per round."""
+    tau: Tau = 10
+    """Local steps of each client per round: a number, or `{adapt: {budget: 15 s}}`, which chooses one in each round."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         """Take the facts of a user's class that still says them one by one: `paper: ClassVar[str] = ...`."""
         former = {fact.name: vars(cls)[fact.name] for fact in fields(About) if fact.name in vars(cls)}
         cls.about = replace(cls.about, **former)
+
+    @classmethod
+    def why_fixed_tau(cls) -> str | None:
+        """Why tau cannot adapt while the policy trains, as the rest of a sentence about it; None if it can."""
+        return why_not_adaptive(cls.asynchronous, cls.decentralised, cls.about.phases, cls.one_model)
+
+    @model_validator(mode="after")
+    def _adaptable(self) -> Self:
+        if adaptation(self.tau) is not None and (why := self.why_fixed_tau()):
+            raise ValueError(f"tau: adapt is not for {self.name}: it {why}; give tau as a number")
+        return self
 
     def start(self, w: Tensor, d: Sequence[int]) -> Any:
         """What the server remembers at first: a small dataclass of tensors; d are the clients' sample counts.

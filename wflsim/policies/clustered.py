@@ -48,6 +48,7 @@ class ClusteredFL(Policy):
     name: Literal["clustered"] = "clustered"
     about = About("Sattler et al. 2021, arXiv:1910.01991", down="1v", up="1v",
                   needs="a round in which all clients of a cluster are heard, to split it")
+    one_model = False
 
     eta: Step = 0.05
     """Learning rate."""

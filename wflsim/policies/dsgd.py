@@ -23,7 +23,8 @@ from typing import Literal
 import numpy as np
 
 from wflsim.exchange import Ask, Gossip, Me, Met
-from wflsim.policies.base import About, Count, Policy, Rng, Round, Step, Tensor, Vector
+from wflsim.policies.adaptive import Tau
+from wflsim.policies.base import About, Policy, Rng, Round, Step, Tensor, Vector
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class DSGD(Policy):
 
     m: None = None
     """All nodes, always."""
-    tau: Count = 1
+    tau: Tau = 1
     """Local steps of each node between two exchanges with its neighbours."""
     eta: Step = 0.05
     """Learning rate."""

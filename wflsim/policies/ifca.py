@@ -46,6 +46,7 @@ class IFCA(Policy):
     name: Literal["ifca"] = "ifca"
     about = About("Ghosh et al. 2020, arXiv:2006.04088", down="kv", up="1v+1s",
                   needs="loss of k models on all local samples")
+    one_model = False
 
     eta: Step = 0.05
     """Learning rate."""

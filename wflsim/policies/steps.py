@@ -20,6 +20,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from wflsim.policies.adaptive import adaptation
 from wflsim.policies.base import Coefficient, Count, Policy, Rng, Step, Tensor
 from wflsim.spec import Spec
 
@@ -46,6 +47,12 @@ def step_at(step: float | Decay, s: int) -> float:
     return step.start / (1 + s / step.after) ** step.power if isinstance(step, Decay) else step
 
 
+def local_step(policy: Policy, s: int) -> float | None:
+    """Learning rate of the clients' local steps in round s, by the key eta or eta_l; None if it has neither."""
+    eta = getattr(policy, "eta", getattr(policy, "eta_l", None))
+    return None if eta is None else step_at(eta, s)
+
+
 def evaluated(which: Evaluated, mean: Tensor, w: Tensor, s: int) -> Tensor:
     """Model to evaluate after round s: the new server model w, or the mean of all, of which `mean` has those before."""
     return w if which == "server" else mean + (w - mean) / (s + 1)
@@ -62,6 +69,8 @@ class UnequalWork(Policy):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
+        if self.tau_min is not None and adaptation(self.tau) is not None:
+            raise ValueError("tau_min draws steps up to tau, which tau: adapt chooses for all alike; remove one")
         if self.tau_min is not None and self.tau_min > self.tau:
             raise ValueError(f"tau_min: {self.tau_min} exceeds tau: {self.tau}; a client takes tau_min to tau steps")
         return self

@@ -15,6 +15,7 @@ from wflsim.errors import ScenarioError
 from wflsim.learning.data.partition import PartitionSpec
 from wflsim.learning.data.sets import DataSpec
 from wflsim.learning.specs import ModelSpec, TrainSpec
+from wflsim.policies.adaptive import adaptation
 from wflsim.policies.registry import PolicySpec
 from wflsim.scenario.blocks import SweepSpec, TuneSpec
 from wflsim.scenario.explain import Inconsistent
@@ -106,6 +107,9 @@ class Scenario(WorldSpec):
                 words = f"gives clients different numbers of local steps, but the equations of {label} have one for all"
                 cure = "remove the key, or choose fedavg, fedprox or fednova"
                 findings.append((("server", "compute_budget"), f"{words}; {cure}"))
+            if self.server.compute_budget is not None and adaptation(policy.tau) is not None:
+                words = f"lets clients take fewer steps than the tau that {label} adapts; remove one of the two"
+                findings.append((("server", "compute_budget"), words))
             if label in self.labels[:i]:
                 cure = f"give each a label of its own, e.g. label: {label}-2"
                 findings.append((("policies", i), f"two policies are called {label!r}; {cure}"))

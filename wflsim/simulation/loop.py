@@ -19,14 +19,12 @@ from numpy.typing import NDArray
 from wflsim.errors import Exhausted, ReplayRefused
 from wflsim.exchange import Draw, Edges, Order, Outcome, Until, Weights
 from wflsim.policies.sampling import pick
+from wflsim.questions import Allotment, Neighbours, Pace, Reports
 from wflsim.records import (
-    Allotment,
     ClientRow,
     Evaluation,
     FinishedRound,
     Leg,
-    Neighbours,
-    Reports,
     RoundRow,
     Step,
     TraceRound,
@@ -35,7 +33,7 @@ from wflsim.rng import stream
 from wflsim.target import metrics
 from wflsim.world.access.graph import ring
 
-Demand = Draw | Allotment | Neighbours | Reports | Step
+Demand = Draw | Allotment | Neighbours | Pace | Reports | Step
 Flow = Generator[Demand, Any, Evaluation | None]
 
 
@@ -47,8 +45,8 @@ class Demands(Protocol):
     """What the server wants, one round at a time: by training, or by a trace."""
 
     def round(self, s: int) -> Flow:
-        """Round s: yields Steps and questions (Draw, Allotment, Neighbours, Reports), resumes with their answers, and
-        returns the evaluation after it, if any."""
+        """Round s: yields Steps and questions (Draw, Allotment, Neighbours, Pace, Reports), resumes with their answers,
+        and returns the evaluation after it, if any."""
 
 
 class Carrier(Protocol):
@@ -65,6 +63,7 @@ class Carrier(Protocol):
         self, draw: Draw, race: NDArray[np.float64], eligible: list[int]
     ) -> tuple[list[int], Weights] | None: ...
     def allot(self, asked: Allotment) -> dict[int, int]: ...
+    def pace(self, asked: Pace) -> int: ...
     def gather(self, orders: Sequence[Order], until: Until | None) -> list[Outcome]: ...
     def send(self, orders: Sequence[Order]) -> None: ...
     def receive(self) -> Outcome: ...
@@ -94,6 +93,9 @@ class Instant:
 
     def allot(self, asked: Allotment) -> dict[int, int]:
         return dict(asked.steps)
+
+    def pace(self, asked: Pace) -> int:
+        raise ReplayRefused("tau: adapt chooses local steps by what rounds take, and nothing takes time here; run live")
 
     def gather(self, orders: Sequence[Order], until: Until | None) -> list[Outcome]:
         return [Outcome(order.client, "delivered", computed=True) for order in orders]
@@ -134,6 +136,7 @@ def drive(
         start_s = carrier.now_s
         steps: list[Step] = []
         delivered = draws = 0
+        pace: tuple[Pace, int] | None = None
         evaluation: Evaluation | None = None
         exhausted: str | None = None
         flow = demands.round(s)
@@ -149,14 +152,9 @@ def drive(
                     answer = select(demand, carrier, clients, seed, s, draws)
                     draws += 1
                     continue
-                if isinstance(demand, Allotment):
-                    answer = carrier.allot(demand)
-                    continue
-                if isinstance(demand, Neighbours):
-                    answer = carrier.neighbours()
-                    continue
-                if isinstance(demand, Reports):
-                    answer = carrier.reports
+                if not isinstance(demand, Step):
+                    answer = answered(demand, carrier)
+                    pace = (demand, answer) if isinstance(demand, Pace) else pace
                     continue
                 steps.append(demand)
                 answer = carry(demand, carrier)
@@ -170,12 +168,23 @@ def drive(
         legs = carrier.take_legs()
         row = round_row(s, start_s, carrier.now_s, steps, delivered, legs, evaluation)
         row = row._replace(planned_s=carrier.planned_s)
-        sink(FinishedRound(TraceRound(s, steps, evaluation), row, client_rows(s, evaluation), legs))
+        if pace is not None:
+            row = with_pace(row, pace[1], steps, legs)
+        sink(FinishedRound(TraceRound(s, steps, evaluation, pace and pace[0]), row, client_rows(s, evaluation), legs))
         # A round in which the last client died was not finished, but it was paid for.
         verdict = exhausted or stop(row)
         if verdict is not None:
             return verdict
     raise AssertionError("count() does not end")
+
+
+def answered(question: Allotment | Neighbours | Pace | Reports, carrier: Carrier) -> Any:
+    """The carrier's answer to a question that takes no time."""
+    if isinstance(question, Allotment):
+        return carrier.allot(question)
+    if isinstance(question, Pace):
+        return carrier.pace(question)
+    return carrier.neighbours() if isinstance(question, Neighbours) else carrier.reports
 
 
 def select(draw: Draw, carrier: Carrier, clients: int, seed: int, s: int, n: int) -> tuple[list[int], Weights]:
@@ -236,6 +245,23 @@ def round_row(
         loss=sum(losses) / len(losses) if losses else None,
         **reached,
     )
+
+
+def with_pace(row: RoundRow, tau: int, steps: Sequence[Step], legs: Sequence[Leg]) -> RoundRow:
+    """The row of a round whose tau was chosen by a controller: with tau, and the controller's part of the costs.
+
+    Of every transfer and computation, the part is that of its bits and samples which the controller needs.
+    """
+    bits, energy_j = 0.0, 0.0
+    orders = {order.client: order for step in steps for order in step.orders if order.adapt_bits}
+    for leg in legs:
+        order = orders.get(leg.client)
+        if order is not None and leg.activity == "transmit":
+            bits += leg.bits * order.adapt_bits / order.up_bits
+            energy_j += leg.energy_j * order.adapt_bits / order.up_bits
+        elif order is not None and leg.activity == "compute" and order.backward_samples:
+            energy_j += leg.energy_j * order.adapt_samples / order.backward_samples
+    return row._replace(tau=tau, adapt_bits=round(bits), adapt_j=energy_j)
 
 
 def _received_bits(step: Step) -> int:

@@ -35,6 +35,8 @@ class Replay:
 
     def round(self, s: int) -> Flow:
         if s < len(self._trace):
+            if (pace := self._trace[s].pace) is not None:
+                yield pace
             for step in self._trace[s].steps:
                 failed = undelivered((yield step))
                 if failed is not None and self._elsewhere:

@@ -33,11 +33,14 @@ from wflsim.exchange import (
 from wflsim.learning.clients import FEWER
 from wflsim.learning.learner import Learner, Result
 from wflsim.learning.machine import memory_errors_in_words
+from wflsim.policies.adaptive import adaptation
 from wflsim.policies.base import Policy
-from wflsim.records import Allotment, Evaluation, Neighbours, Reports, Step
+from wflsim.questions import Allotment, Neighbours, Reports
+from wflsim.records import Evaluation, Step
 from wflsim.rng import stream
 from wflsim.simulation.blame import begin, blamed, called, check_asked, check_request, check_state, limited
 from wflsim.simulation.loop import Flow
+from wflsim.simulation.pacing import Pacing
 
 
 class Training:
@@ -54,10 +57,16 @@ class Training:
         self._s = 0
         self._under_way: list[Result] = []
         self._sent: Counter[int] = Counter()
+        spec = adaptation(policy.tau)
+        self._pacing = None if spec is None else Pacing(policy, spec, learner.samples)
 
     def round(self, s: int) -> Flow:
+        policy = self.policy
+        if self._pacing is not None:
+            tau: int = yield self._pacing.question(s)
+            policy = policy.model_copy(update={"tau": tau})
         with blamed(self.policy, f"round {s}", at=lambda: self.policy.round):
-            flow = begin(self.policy, self.state, s, lambda name: stream(self.seed, "policy", name, s))
+            flow = begin(policy, self.state, s, lambda name: stream(self.seed, "policy", name, s))
         with (
             blamed(self.policy, f"round {s}", at=lambda: flow),
             memory_errors_in_words(f"training {self.policy.name} in round {s}", FEWER),
@@ -111,6 +120,9 @@ class Training:
         if len({order.client for order in orders}) < len(orders):
             raise PolicyError(f"{called(self.policy)}: one Gather asks a client twice; it serves one order at a time")
         outcomes = yield Step("gather", orders, gather.until)
+        if self._pacing is not None:
+            pairs = zip(results, outcomes, strict=True)
+            self._pacing.hear([result for result, outcome in pairs if outcome.fate == "delivered"])
         return [reply for pair in zip(results, outcomes, strict=True) if isinstance(reply := self._end(*pair), Reply)]
 
     def _gossip(self, ask: Ask, s: int, phase: int) -> Generator[Neighbours | Step, Any, Met]:
@@ -148,13 +160,13 @@ class Training:
         if strange := [client for client in ask.cohort if not 0 <= client < self.learner.clients]:
             raise ValueError(f"asks client {strange[0]}; there are clients 0 to {self.learner.clients - 1}")
         with blamed(self.policy, f"round {s}", at=lambda: ask.work):
-            done = self.learner.run(ask, keys, reports)
+            done = self.learner.run(ask, keys, reports, self._pacing is not None)
         paper_bits = ask.models_up * BITS_PER_VALUE * self.learner.parameters
         orders = [
             Order(
                 result.client, s, phase, number, done.shared_bits, done.each_bits, result.up_bits,
                 result.forward_samples, result.backward_samples, paper_bits,
-                result.forward_steps, result.backward_steps,
+                result.forward_steps, result.backward_steps, 0, result.adapt_bits, result.adapt_samples,
             )
             for result in done.results
         ]  # fmt: skip
@@ -226,6 +238,7 @@ class Training:
             "under_way": [pack(result) for result in self._under_way],
             "sent": dict(self._sent),
             "learner": self.learner.snapshot(),
+            **({} if self._pacing is None else {"pacing": self._pacing.snapshot()}),
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -234,6 +247,8 @@ class Training:
         self._under_way = [Result(**unpack(result)) for result in saved["under_way"]]
         self._sent = Counter(saved["sent"])
         self.learner.restore(saved["learner"])
+        if self._pacing is not None:
+            self._pacing.restore(saved["pacing"])
 
 
 def pack(value: Any) -> Any:

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from wflsim.errors import ScenarioError
 from wflsim.experiments.compute import Watch
 from wflsim.experiments.plan import Regime
+from wflsim.policies.adaptive import adaptation
 from wflsim.policies.registry import PolicySpec
 from wflsim.scenario import Scenario
 from wflsim.scenario.blocks import TauRange, TuneSpec
@@ -106,7 +107,10 @@ def with_tau(scenario: Scenario, policy: int, tau: int) -> Scenario:
 
 
 def refuse_learning_keys(scenario: Scenario, worlds: Sequence[Scenario]) -> None:
-    """Regimes of a map are worlds; another data set or policy is another map."""
+    """Regimes of a map are worlds; another data set or policy is another map, and tau is tune's to choose."""
+    for policy, label in zip(scenario.policies, scenario.labels, strict=True):
+        if adaptation(policy.tau) is not None:
+            raise ScenarioError(f"tune: {label} chooses its tau itself, by tau.adapt; run it, or give tau as a number")
     world_keys = {*type(scenario.world).model_fields, "sweep", "tune"}
     for number, world in enumerate(worlds):
         for name in set(Scenario.model_fields) - world_keys:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from wflsim.errors import Exhausted
 from wflsim.exchange import Draw, Edges, Order, Outcome, Until, Weights
-from wflsim.records import Allotment, FleetRow, Leg
+from wflsim.questions import Allotment, Pace
+from wflsim.records import FleetRow, Leg
 from wflsim.world.access.access import Broadcast, Cell
 from wflsim.world.access.d2d import PeerLinks
 from wflsim.world.bounds import Clock, collector_paused
@@ -27,6 +28,7 @@ from wflsim.world.fleet.peer import Peer
 from wflsim.world.fleet.roster import call_roster, fleet_rows
 from wflsim.world.gossip import Meeting
 from wflsim.world.just_in_time import refuse_just_in_time, slow_down
+from wflsim.world.pacer import Pacer, steps_within
 from wflsim.world.plausible import refuse_power
 from wflsim.world.selection import Selection
 from wflsim.world.server import NO_STEP, Phase
@@ -71,6 +73,8 @@ class World:
             for client, traits in enumerate(fleet)
         ]
         self._selection = Selection(spec.server, self._devices, self._cell, radio)
+        self._pacer: Pacer | None = None
+        """The controller of tau; None until a policy asks it."""
         self._under_way = 0
         self._arrived: deque[Outcome] = deque()
         self._arrival = self._env.event()
@@ -116,19 +120,15 @@ class World:
 
         For whom none fits, a leg of no length says so in the tables.
         """
-        if self._budget_s is None:
-            return dict(asked.steps)
-        taken = {}
-        for client, steps in asked.steps.items():
-            step_s = self._devices[client].traits.processor.step_s(asked.samples[client])
-            fitting = steps if steps * step_s <= self._budget_s else math.floor(self._budget_s / step_s + 1e-9)
-            if fitting:
-                taken[client] = fitting
-            else:
-                self._legs.append(
-                    Leg(asked.round, asked.phase, client, "compute", self.now_s, self.now_s, outcome=NO_STEP)
-                )
+        taken = steps_within(self._budget_s, asked, lambda i, b: self._devices[i].traits.processor.step_s(b))
+        none = Leg(asked.round, asked.phase, 0, "compute", self.now_s, self.now_s, outcome=NO_STEP)
+        self._legs += [none._replace(client=client) for client in asked.steps if client not in taken]
         return taken
+
+    def pace(self, asked: Pace) -> int:
+        """Local steps of the round that begins, by the controller of tau; Exhausted when its budget is used up."""
+        self._pacer = self._pacer or Pacer()
+        return self._pacer.tau(asked, self.now_s)
 
     def gather(self, orders: Sequence[Order], until: Until | None) -> list[Outcome]:
         """Carry out all orders of a phase concurrently, until they have ended or the server stops waiting.
@@ -139,6 +139,8 @@ class World:
             self._env.run(self._env.timeout(wait_s))
             self._selection.refuse_empty()
         self._wait_for_any([order.client for order in orders])
+        if self._pacer is not None:
+            self._pacer.give(orders)
         began_s = self._env.now
         phase = Phase(self._env, len(orders), self._until if until is None else until, self._blind)
         broadcasts = self._broadcast(orders)
@@ -156,7 +158,7 @@ class World:
                     process.interrupt("late")
             for broadcast in broadcasts.values():
                 self._cell.end_broadcast(broadcast)
-            self._let_the_instant_pass()
+            self._env.run(self._env.timeout(0))  # the instant passes: interrupted devices write their last leg
         for order, process in zip(orders, processes, strict=True):
             if process is not None:
                 device = self._devices[order.client]
@@ -204,6 +206,8 @@ class World:
             self._selection.oort.end_round()
         if self._aggregation_s > 0:
             self._env.run(self._env.timeout(self._aggregation_s))
+        if self._pacer is not None:
+            self._pacer.end_round(self._legs)
         if self._idle_counts:
             for device in self._devices:
                 if device.serving is None:
@@ -281,7 +285,3 @@ class World:
         yield self._env.timeout(0)
         if process.is_alive:
             process.interrupt("late")
-
-    def _let_the_instant_pass(self) -> None:
-        """Let all events of this instant happen: interrupted devices write their last leg."""
-        self._env.run(self._env.timeout(0))
